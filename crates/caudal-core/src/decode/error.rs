@@ -1,0 +1,362 @@
+//! Why bytes are not a valid message.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::error::{ErrorCode, JsonRpcError};
+use crate::policy::ErrorDetail;
+use crate::scan::{Kind, Syntax, SyntaxError};
+
+/// Why bytes are not a valid message.
+///
+/// Always recoverable: the frame was bad, the connection is not. Answer with
+/// [`to_wire`](Self::to_wire) where an answer is owed, and read on.
+///
+/// ```
+/// use caudal_core::JsonRpcRequest;
+///
+/// let error = serde_json::from_str::<JsonRpcRequest>(
+///     r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+/// ).unwrap_err();
+/// assert!(error.to_string().starts_with("`method` must be a string, found the number 7"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The text is not JSON.
+    #[error("not JSON at byte {offset}: {error}")]
+    Syntax {
+        /// Where, in bytes from the start of the message.
+        offset: usize,
+        /// What is wrong there.
+        error: SyntaxError,
+    },
+    /// The bytes are not UTF-8.
+    #[error("not UTF-8 at byte {offset}")]
+    Utf8 {
+        /// Where, in bytes from the start of the message.
+        offset: usize,
+    },
+    /// The message is longer than the limit.
+    #[error("the message is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// Arrays and objects are nested deeper than the limit.
+    #[error("nested deeper than {limit} levels")]
+    TooDeep {
+        /// The limit in levels.
+        limit: usize,
+    },
+    /// A batch must have an entry.
+    #[error("the batch is empty")]
+    EmptyBatch,
+    /// The batch has more entries than the limit.
+    #[error("the batch has more than {limit} entries")]
+    BatchTooLong {
+        /// The limit in entries.
+        limit: usize,
+    },
+    /// A message, or an entry of a batch, must be an object.
+    #[error("a message must be an object, found {found}")]
+    NotAnObject {
+        /// What stands there instead.
+        found: Found,
+    },
+    /// A member that must be there is not.
+    #[error("{member} is missing")]
+    Missing {
+        /// Which one.
+        member: Member,
+    },
+    /// A member has the wrong type.
+    #[error("{member} must be {expected}, found {found}")]
+    WrongType {
+        /// Which one.
+        member: Member,
+        /// What it must be.
+        expected: &'static str,
+        /// What it is.
+        found: Found,
+    },
+    /// `jsonrpc` is not `"2.0"`.
+    #[error("`jsonrpc` must be the string \"2.0\", found {found}")]
+    WrongVersion {
+        /// What it is.
+        found: Found,
+    },
+    /// `method` is empty or only white space.
+    #[error("`method` must not be blank")]
+    BlankMethod,
+    /// `id` is longer than the limit.
+    #[error("`id` is {length} bytes long, the limit is {limit}")]
+    IdTooLong {
+        /// Its length in bytes of JSON text.
+        length: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// `id` is null and the policy forbids that.
+    #[error("`id` must not be null")]
+    NullId,
+    /// A member of the envelope appears more than once.
+    #[error("{member} appears more than once")]
+    Duplicate {
+        /// Which one.
+        member: Member,
+    },
+    /// A member that the specification does not know, and the policy forbids.
+    #[error("unknown member `{name}`")]
+    UnknownMember {
+        /// Its name, cut if it is long.
+        name: Box<str>,
+    },
+    /// A response must have one of the two.
+    #[error("a response must have `result` or `error`")]
+    NoOutcome,
+    /// A response must not have both.
+    #[error("a response must not have both `result` and `error`")]
+    TwoOutcomes,
+    /// A message of this type must not have that member.
+    #[error("a {kind} must not have {member}")]
+    Forbidden {
+        /// The type of message that was expected.
+        kind: &'static str,
+        /// The member that makes it another.
+        member: Member,
+    },
+}
+
+impl DecodeError {
+    /// The code with which it is answered, if it is answered.
+    ///
+    /// Scalar params are the one fault whose code the policy chooses; see
+    /// [`Invalid::code`](crate::decode::Invalid::code).
+    ///
+    /// ```
+    /// use caudal_core::{DecodeError, ErrorCode};
+    ///
+    /// assert_eq!(DecodeError::EmptyBatch.code(), ErrorCode::INVALID_REQUEST);
+    /// ```
+    #[must_use]
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::Syntax { .. } | Self::Utf8 { .. } => ErrorCode::PARSE_ERROR,
+            _ => ErrorCode::INVALID_REQUEST,
+        }
+    }
+
+    /// The member at fault, if it is one member's fault.
+    ///
+    /// ```
+    /// use caudal_core::{DecodeError, Member};
+    ///
+    /// assert_eq!(DecodeError::BlankMethod.member(), Some(Member::Method));
+    /// ```
+    #[must_use]
+    pub const fn member(&self) -> Option<Member> {
+        match self {
+            Self::Missing { member }
+            | Self::WrongType { member, .. }
+            | Self::Duplicate { member }
+            | Self::Forbidden { member, .. } => Some(*member),
+            Self::WrongVersion { .. } => Some(Member::Version),
+            Self::BlankMethod => Some(Member::Method),
+            Self::IdTooLong { .. } | Self::NullId => Some(Member::Id),
+            _ => None,
+        }
+    }
+
+    /// The error object that tells the sender.
+    ///
+    /// ```
+    /// use caudal_core::{DecodeError, ErrorDetail};
+    ///
+    /// let told = DecodeError::BlankMethod.to_wire(ErrorDetail::Full);
+    /// assert_eq!(told.message, "Invalid Request: `method` must not be blank");
+    /// assert_eq!(told.data.unwrap()["field"], "method");
+    ///
+    /// let bare = DecodeError::BlankMethod.to_wire(ErrorDetail::Minimal);
+    /// assert_eq!(bare.message, "Invalid Request");
+    /// assert_eq!(bare.data, None);
+    /// ```
+    #[must_use]
+    pub fn to_wire(&self, detail: ErrorDetail) -> JsonRpcError {
+        self.to_wire_as(self.code(), detail)
+    }
+
+    pub(crate) fn to_wire_as(&self, code: ErrorCode, detail: ErrorDetail) -> JsonRpcError {
+        let bare = code.message().unwrap_or_default();
+        match (self, detail) {
+            (Self::TooLarge { .. }, ErrorDetail::Minimal) => {
+                JsonRpcError::new(code, Self::TOO_LARGE)
+            }
+            (_, ErrorDetail::Minimal) => JsonRpcError::new(code, bare),
+            (Self::TooLarge { limit }, _) => {
+                JsonRpcError::with_data(code, Self::TOO_LARGE, json!({ "limit": limit }))
+            }
+            (Self::Syntax { offset, error }, _) => JsonRpcError::with_data(
+                code,
+                format!("{bare}: {error} at byte {offset}"),
+                json!({ "offset": offset, "reason": error.to_string() }),
+            ),
+            (Self::Utf8 { offset }, _) => JsonRpcError::with_data(
+                code,
+                format!("{bare}: {self}"),
+                json!({ "offset": offset, "reason": "not UTF-8" }),
+            ),
+            _ => {
+                let error = JsonRpcError::new(code, format!("{bare}: {self}"));
+                match self.member() {
+                    Some(member) => error.and_data(json!({ "field": member.name() })),
+                    None => error,
+                }
+            }
+        }
+    }
+
+    const TOO_LARGE: &'static str = "Request payload too large";
+}
+
+impl From<Syntax> for DecodeError {
+    fn from(Syntax { offset, error }: Syntax) -> Self {
+        Self::Syntax { offset, error }
+    }
+}
+
+/// A member of a message that the specification names.
+///
+/// ```
+/// use caudal_core::Member;
+///
+/// assert_eq!(Member::Id.to_string(), "`id`");
+/// assert_eq!(Member::Code.name(), "error.code");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Member {
+    /// `jsonrpc`
+    Version,
+    /// `id`
+    Id,
+    /// `method`
+    Method,
+    /// `params`
+    Params,
+    /// `result`
+    Result,
+    /// `error`
+    Error,
+    /// `code` of an error
+    Code,
+    /// `message` of an error
+    Message,
+    /// `data` of an error
+    Data,
+}
+
+impl Member {
+    /// Its path in the message.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::Member::Version.name(), "jsonrpc");
+    /// ```
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Version => "jsonrpc",
+            Self::Id => "id",
+            Self::Method => "method",
+            Self::Params => "params",
+            Self::Result => "result",
+            Self::Error => "error",
+            Self::Code => "error.code",
+            Self::Message => "error.message",
+            Self::Data => "error.data",
+        }
+    }
+
+    /// The member of the envelope with that name.
+    #[inline]
+    pub(crate) const fn of_envelope(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"jsonrpc" => Self::Version,
+            b"id" => Self::Id,
+            b"method" => Self::Method,
+            b"params" => Self::Params,
+            b"result" => Self::Result,
+            b"error" => Self::Error,
+            _ => return None,
+        })
+    }
+
+    /// The member of an error object with that name.
+    pub(crate) const fn of_error(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"code" => Self::Code,
+            b"message" => Self::Message,
+            b"data" => Self::Data,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.name())
+    }
+}
+
+/// What stood where something else was expected, in words.
+///
+/// ```
+/// use caudal_core::{DecodeError, RequestId};
+/// use serde_json::json;
+///
+/// let error = RequestId::try_from(json!([1])).unwrap_err();
+/// assert_eq!(error.to_string(), "`id` must be a string or an integer, found an array");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found(Box<str>);
+
+impl Found {
+    /// How much of a scalar is shown.
+    const SHOWN: usize = 40;
+
+    pub(crate) fn raw(text: &str) -> Self {
+        let what = match Kind::of(text) {
+            Kind::Object => "an object".into(),
+            Kind::Array => "an array".into(),
+            Kind::Null => "null".into(),
+            Kind::Bool => text.into(),
+            Kind::Number => format!("the number {}", cut(text, Self::SHOWN)).into(),
+            Kind::String => format!("the string {}", cut(text, Self::SHOWN)).into(),
+        };
+        Self(what)
+    }
+
+    pub(crate) fn value(value: &Value) -> Self {
+        match value {
+            Value::Array(_) => Self::raw("["),
+            Value::Object(_) => Self::raw("{"),
+            scalar => Self::raw(&scalar.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// At most `limit` characters of `text`, with an ellipsis if it was longer.
+pub(crate) fn cut(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,381 @@
+//! A decoded message, borrowed from its bytes.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::error::{DecodeError, Found, Member};
+use crate::error::{ErrorCode, JsonRpcError};
+use crate::id::RequestId;
+use crate::message::{JsonRpcNotification, JsonRpcRequest, JsonRpcResponse};
+use crate::policy::ErrorDetail;
+use crate::raw::RawJson;
+use crate::scan::{Kind, StringSpan};
+
+/// What a frame turned out to be.
+///
+/// ```
+/// use caudal_core::{Message, Policy, decode};
+///
+/// let bytes = br#"{"jsonrpc":"2.0","id":1.0,"method":"add","params":[1,2]}"#;
+/// let Message::Request(request) = decode(bytes, &Policy::default()) else {
+///     panic!("a request");
+/// };
+/// assert_eq!(request.method, "add");
+/// assert_eq!(request.id.as_str(), "1.0"); // echoed byte for byte
+/// let (a, b): (i64, i64) = request.params.unwrap().read()?;
+/// assert_eq!(a + b, 3);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Message<'a> {
+    /// A call that wants an answer.
+    Request(Request<'a>),
+    /// A call that wants none.
+    Notification(Notification<'a>),
+    /// The answer to a call of ours.
+    Response(Response<'a>),
+    /// Several of the others; never a batch again, never empty.
+    Batch(Vec<Self>),
+    /// Not a valid message.
+    Invalid(Invalid<'a>),
+}
+
+/// A call that wants an answer.
+///
+/// ```
+/// use caudal_core::{Message, Policy, decode};
+///
+/// let bytes = br#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#;
+/// let Message::Request(request) = decode(bytes, &Policy::default()) else { panic!() };
+/// assert_eq!(request.id.as_str(), r#""a""#);
+/// assert_eq!(request.params, None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Request<'a> {
+    /// Its id, to be echoed.
+    pub id: Id<'a>,
+    /// The method; borrowed unless it was spelled with escapes.
+    pub method: Cow<'a, str>,
+    /// The params; `null` counts as none.
+    pub params: Option<RawJson<'a>>,
+}
+
+/// A call that wants no answer, and never gets one.
+///
+/// ```
+/// use caudal_core::{Message, Policy, decode};
+///
+/// let bytes = br#"{"jsonrpc":"2.0","method":"tick","params":[1]}"#;
+/// let Message::Notification(tick) = decode(bytes, &Policy::default()) else { panic!() };
+/// assert_eq!(tick.method, "tick");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Notification<'a> {
+    /// The method; borrowed unless it was spelled with escapes.
+    pub method: Cow<'a, str>,
+    /// The params; `null` counts as none.
+    pub params: Option<RawJson<'a>>,
+}
+
+/// The answer to a call.
+///
+/// ```
+/// use caudal_core::{Message, Policy, decode};
+///
+/// let bytes = br#"{"jsonrpc":"2.0","id":7,"result":null}"#;
+/// let Message::Response(response) = decode(bytes, &Policy::default()) else { panic!() };
+/// assert_eq!(response.id.as_i64(), Some(7));
+/// assert_eq!(response.outcome.unwrap().as_str(), "null"); // null is a result
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Response<'a> {
+    /// The id of the call, or null where the other side could not read it.
+    pub id: Id<'a>,
+    /// The result, or the error.
+    pub outcome: Result<RawJson<'a>, ErrorObject<'a>>,
+}
+
+/// The error of a response, borrowed.
+///
+/// ```
+/// use caudal_core::{ErrorCode, Message, Policy, decode};
+///
+/// let bytes = br#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no"}}"#;
+/// let Message::Response(response) = decode(bytes, &Policy::default()) else { panic!() };
+/// assert_eq!(response.outcome.unwrap_err().code, ErrorCode::METHOD_NOT_FOUND);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ErrorObject<'a> {
+    /// Its code.
+    pub code: ErrorCode,
+    /// Its message; borrowed unless it was spelled with escapes.
+    pub message: Cow<'a, str>,
+    /// Its data; `null` is data.
+    pub data: Option<RawJson<'a>>,
+}
+
+/// Bytes that are not a valid message, and what to do about them.
+///
+/// ```
+/// use caudal_core::{ErrorDetail, Message, Policy, decode};
+///
+/// let bytes = br#"{"jsonrpc":"2.0","id":5,"method":1}"#;
+/// let Message::Invalid(invalid) = decode(bytes, &Policy::default()) else { panic!() };
+/// assert_eq!(invalid.code, -32600);
+/// assert_eq!(invalid.id.as_str(), "5");
+/// assert!(invalid.wants_answer);
+/// assert_eq!(
+///     invalid.to_wire(ErrorDetail::Full).message,
+///     "Invalid Request: `method` must be a string, found the number 1",
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Invalid<'a> {
+    /// The code of the answer.
+    pub code: ErrorCode,
+    /// The id of the answer: the request's where it is a valid one, else null.
+    pub id: Id<'a>,
+    /// What is wrong.
+    pub cause: DecodeError,
+    /// Whether the sender is told. A malformed response never is, nor is a
+    /// notification that is one in all but its params.
+    pub wants_answer: bool,
+}
+
+impl<'a> Invalid<'a> {
+    pub(super) const fn unidentified(cause: DecodeError) -> Self {
+        Self {
+            code: cause.code(),
+            id: Id::NULL,
+            cause,
+            wants_answer: true,
+        }
+    }
+
+    /// The error object that tells the sender.
+    ///
+    /// ```
+    /// use caudal_core::{ErrorDetail, Message, Policy, decode};
+    ///
+    /// let Message::Invalid(invalid) = decode(b"[", &Policy::default()) else { panic!() };
+    /// assert_eq!(invalid.to_wire(ErrorDetail::Minimal).message, "Parse error");
+    /// ```
+    #[must_use]
+    pub fn to_wire(&self, detail: ErrorDetail) -> JsonRpcError {
+        self.cause.to_wire_as(self.code, detail)
+    }
+}
+
+/// An id as it stands in the message: a string, a number of any form, or null.
+///
+/// A server echoes it and never needs to read it.
+///
+/// ```
+/// use caudal_core::{Id, RequestId};
+///
+/// assert!(Id::NULL.is_null());
+/// assert_eq!(Id::NULL.to_request_id(), Ok(None));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id<'a>(&'a str);
+
+impl<'a> Id<'a> {
+    /// The id `null`.
+    pub const NULL: Id<'static> = Id("null");
+
+    /// Wraps text that the scanner has accepted as a string, number or null.
+    #[inline]
+    pub(super) const fn scanned(text: &'a str) -> Self {
+        Self(text)
+    }
+
+    /// The JSON text.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::Id::NULL.as_str(), "null");
+    /// ```
+    #[must_use]
+    pub const fn as_str(self) -> &'a str {
+        self.0
+    }
+
+    /// Whether it is null.
+    ///
+    /// ```
+    /// assert!(caudal_core::Id::NULL.is_null());
+    /// ```
+    #[must_use]
+    pub fn is_null(self) -> bool {
+        Kind::of(self.0) == Kind::Null
+    }
+
+    /// The integer, if it is one that fits `i64`, however it is spelled:
+    /// `7`, `7.0` and `7e0` are the same JSON number.
+    ///
+    /// ```
+    /// use caudal_core::{Message, Policy, decode};
+    ///
+    /// let bytes = br#"{"jsonrpc":"2.0","id":7.0,"result":true}"#;
+    /// let Message::Response(response) = decode(bytes, &Policy::default()) else { panic!() };
+    /// assert_eq!(response.id.as_i64(), Some(7));
+    /// ```
+    #[must_use]
+    pub fn as_i64(self) -> Option<i64> {
+        /// Integers beyond this are not exact as `f64`.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        if let Ok(integer) = self.0.parse() {
+            return Some(integer);
+        }
+        if Kind::of(self.0) != Kind::Number {
+            return None;
+        }
+        let float: f64 = self.0.parse().ok()?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "it is integral and below 2^53"
+        )]
+        (float.fract() == 0.0 && float.abs() < EXACT).then_some(float as i64)
+    }
+
+    /// The string, with its escapes undone, if it is one.
+    ///
+    /// ```
+    /// use caudal_core::{Message, Policy, decode};
+    ///
+    /// let bytes = br#"{"jsonrpc":"2.0","id":"\u0061","result":true}"#;
+    /// let Message::Response(response) = decode(bytes, &Policy::default()) else { panic!() };
+    /// assert_eq!(response.id.as_string().unwrap(), "a");
+    /// ```
+    #[must_use]
+    pub fn as_string(self) -> Option<Cow<'a, str>> {
+        (Kind::of(self.0) == Kind::String).then(|| StringSpan::of(self.0).value())
+    }
+
+    /// The owned id; null is `None`.
+    ///
+    /// # Errors
+    /// [`DecodeError::WrongType`]: a number that is not an integer or does not
+    /// fit `i64` has no owned form. Echo it instead.
+    ///
+    /// ```
+    /// use caudal_core::{Message, Policy, RequestId, decode};
+    ///
+    /// let bytes = br#"{"jsonrpc":"2.0","id":"a","method":"m"}"#;
+    /// let Message::Request(request) = decode(bytes, &Policy::default()) else { panic!() };
+    /// assert_eq!(request.id.to_request_id()?, Some(RequestId::from("a")));
+    /// # Ok::<(), caudal_core::DecodeError>(())
+    /// ```
+    pub fn to_request_id(self) -> Result<Option<RequestId>, DecodeError> {
+        if self.is_null() {
+            return Ok(None);
+        }
+        if let Some(string) = self.as_string() {
+            return Ok(Some(RequestId::String(string.into_owned())));
+        }
+        match self.0.parse() {
+            Ok(number) => Ok(Some(RequestId::Number(number))),
+            Err(_) => Err(DecodeError::WrongType {
+                member: Member::Id,
+                expected: "an integer that fits i64",
+                found: Found::raw(self.0),
+            }),
+        }
+    }
+}
+
+impl std::fmt::Display for Id<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Why a borrowed message has no owned form.
+///
+/// The owned types hold ids as `i64` or `String` and params as `Value`; the
+/// borrowed ones hold any JSON.
+///
+/// ```
+/// use caudal_core::{JsonRpcRequest, Message, Policy, decode};
+///
+/// let bytes = br#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#;
+/// let Message::Request(request) = decode(bytes, &Policy::default()) else { panic!() };
+/// let error = JsonRpcRequest::try_from(request).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "`id` must be an integer that fits i64, found the number 1.5",
+/// );
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToOwnedError {
+    /// The id is not a string, an `i64` or null.
+    #[error(transparent)]
+    Id(#[from] DecodeError),
+    /// Params, result or data cannot be held as a `Value`.
+    #[error("the value cannot be held as `serde_json::Value`")]
+    Value(#[from] serde_json::Error),
+}
+
+fn owned(raw: Option<RawJson<'_>>) -> Result<Option<Value>, serde_json::Error> {
+    raw.map(RawJson::to_value).transpose()
+}
+
+impl TryFrom<Request<'_>> for JsonRpcRequest {
+    type Error = ToOwnedError;
+
+    fn try_from(request: Request<'_>) -> Result<Self, ToOwnedError> {
+        Ok(Self {
+            jsonrpc: crate::Version,
+            id: request.id.to_request_id()?,
+            method: request.method.into_owned(),
+            params: owned(request.params)?,
+        })
+    }
+}
+
+impl TryFrom<Notification<'_>> for JsonRpcNotification {
+    type Error = ToOwnedError;
+
+    fn try_from(notification: Notification<'_>) -> Result<Self, ToOwnedError> {
+        let Notification { method, params } = notification;
+        Ok(Self::new(method, owned(params)?))
+    }
+}
+
+impl TryFrom<ErrorObject<'_>> for JsonRpcError {
+    type Error = ToOwnedError;
+
+    fn try_from(error: ErrorObject<'_>) -> Result<Self, ToOwnedError> {
+        let mut owned_error = Self::new(error.code, error.message);
+        owned_error.data = owned(error.data)?;
+        Ok(owned_error)
+    }
+}
+
+impl TryFrom<Response<'_>> for JsonRpcResponse {
+    type Error = ToOwnedError;
+
+    fn try_from(response: Response<'_>) -> Result<Self, ToOwnedError> {
+        let id = response.id.to_request_id()?;
+        let jsonrpc = crate::Version;
+        Ok(match response.outcome {
+            Ok(result) => Self::Success {
+                jsonrpc,
+                id,
+                result: result.to_value()?,
+            },
+            Err(error) => Self::Error {
+                jsonrpc,
+                id,
+                error: error.try_into()?,
+            },
+        })
+    }
+}

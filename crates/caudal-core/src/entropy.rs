@@ -1,0 +1,21 @@
+//! Random numbers from the standard library alone.
+//!
+//! A keyed hash of a counter: the key comes from the operating system when the
+//! process first asks. Good for ids that must not collide or be guessed
+//! across processes; not meant for keys or tokens.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static KEY: OnceLock<RandomState> = OnceLock::new();
+static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn random_u64() -> u64 {
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    KEY.get_or_init(RandomState::new).hash_one(count)
+}
+
+pub(crate) fn random_u128() -> u128 {
+    u128::from(random_u64()) << 64 | u128::from(random_u64())
+}

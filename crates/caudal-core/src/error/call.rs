@@ -1,0 +1,174 @@
+//! How a call of ours can end without a result.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use super::wire::JsonRpcError;
+use crate::decode::DecodeError;
+use crate::encode::EncodeError;
+
+/// Why a call of ours has no result.
+///
+/// ```
+/// use caudal_core::{CallError, CloseReason};
+///
+/// assert!(!CallError::Timeout.is_fatal());
+/// assert!(CallError::Closed(CloseReason::local()).is_fatal());
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The other side answered with an error.
+    #[error("the other side answered with an error")]
+    Remote(#[from] JsonRpcError),
+    /// No answer came in time. The call may still have run.
+    #[error("no answer came in time")]
+    Timeout,
+    /// The call was cancelled here.
+    #[error("the call was cancelled")]
+    Cancelled,
+    /// The connection is closed.
+    #[error("the connection is closed")]
+    Closed(#[source] CloseReason),
+    /// More calls wait for an answer than the connection allows.
+    #[error("{limit} calls already wait for an answer")]
+    TooManyPending {
+        /// The limit.
+        limit: usize,
+    },
+    /// The call could not be written; nothing was sent.
+    #[error("the call could not be written")]
+    Encode(#[from] EncodeError),
+    /// The answer is not a valid response.
+    #[error("the answer is not a valid response")]
+    Response(#[from] DecodeError),
+    /// The result does not have the type that the caller asked for.
+    #[error("the result does not have the expected shape")]
+    Result(#[source] serde_json::Error),
+}
+
+impl CallError {
+    /// Whether every further call on this connection will fail too.
+    ///
+    /// - `false`: the connection is sound. A [`Timeout`](Self::Timeout) or a
+    ///   cancelled call may have run: repeat it only if it is idempotent.
+    ///   After [`TooManyPending`](Self::TooManyPending) wait for answers.
+    /// - `true`: connect again; [`CloseReason`] says why it ended.
+    ///
+    /// ```
+    /// use caudal_core::CallError;
+    ///
+    /// assert!(!CallError::TooManyPending { limit: 1024 }.is_fatal());
+    /// ```
+    #[must_use]
+    pub const fn is_fatal(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+
+    /// Whether the call may have been carried out by the other side.
+    ///
+    /// ```
+    /// use caudal_core::CallError;
+    ///
+    /// assert!(CallError::Timeout.may_have_run());
+    /// assert!(!CallError::TooManyPending { limit: 1024 }.may_have_run());
+    /// ```
+    #[must_use]
+    pub const fn may_have_run(&self) -> bool {
+        !matches!(self, Self::TooManyPending { .. } | Self::Encode(_))
+    }
+}
+
+/// Why a connection ended; cheap to clone, one for every call that waited.
+///
+/// ```
+/// use caudal_core::CloseReason;
+/// use std::error::Error;
+///
+/// let reason = CloseReason::failed(std::io::Error::other("reset"));
+/// assert_eq!(reason.to_string(), "the connection failed");
+/// assert_eq!(reason.source().unwrap().to_string(), "reset");
+/// ```
+#[derive(Clone, Debug)]
+pub struct CloseReason(Cause);
+
+#[derive(Clone, Debug)]
+enum Cause {
+    Local,
+    Remote,
+    Failed(Arc<dyn StdError + Send + Sync>),
+}
+
+impl CloseReason {
+    /// This side closed it.
+    ///
+    /// ```
+    /// assert!(caudal_core::CloseReason::local().is_local());
+    /// ```
+    #[must_use]
+    pub const fn local() -> Self {
+        Self(Cause::Local)
+    }
+
+    /// The other side closed it in good order.
+    ///
+    /// ```
+    /// assert!(caudal_core::CloseReason::remote().is_remote());
+    /// ```
+    #[must_use]
+    pub const fn remote() -> Self {
+        Self(Cause::Remote)
+    }
+
+    /// It failed; the cause stays in [`source`](StdError::source).
+    ///
+    /// ```
+    /// use caudal_core::{CloseReason, FrameError};
+    ///
+    /// let reason = CloseReason::failed(FrameError::MissingLength);
+    /// assert!(!reason.is_local() && !reason.is_remote());
+    /// ```
+    pub fn failed(cause: impl StdError + Send + Sync + 'static) -> Self {
+        Self(Cause::Failed(Arc::new(cause)))
+    }
+
+    /// Whether this side closed it.
+    ///
+    /// ```
+    /// assert!(!caudal_core::CloseReason::remote().is_local());
+    /// ```
+    #[must_use]
+    pub const fn is_local(&self) -> bool {
+        matches!(self.0, Cause::Local)
+    }
+
+    /// Whether the other side closed it in good order.
+    ///
+    /// ```
+    /// assert!(!caudal_core::CloseReason::local().is_remote());
+    /// ```
+    #[must_use]
+    pub const fn is_remote(&self) -> bool {
+        matches!(self.0, Cause::Remote)
+    }
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Cause::Local => "closed by this side",
+            Cause::Remote => "closed by the other side",
+            Cause::Failed(_) => "the connection failed",
+        })
+    }
+}
+
+impl StdError for CloseReason {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.0 {
+            Cause::Failed(cause) => Some(cause.as_ref()),
+            Cause::Local | Cause::Remote => None,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Error codes: the standard ones by name, any integer by value.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::decode::{DecodeError, Found, Member};
+
+/// The `code` of an error: any integer that fits `i64`.
+///
+/// ```
+/// use caudal_core::{CodeClass, ErrorCode};
+///
+/// assert_eq!(ErrorCode::METHOD_NOT_FOUND, ErrorCode::from(-32601));
+/// assert_eq!(ErrorCode::METHOD_NOT_FOUND.message(), Some("Method not found"));
+/// assert_eq!(ErrorCode::from(-32050).class(), CodeClass::Server);
+/// assert_eq!(ErrorCode::from(1001).class(), CodeClass::Application);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct ErrorCode(i64);
+
+/// Who may give an error code its meaning.
+///
+/// ```
+/// # use caudal_core::{CodeClass, ErrorCode};
+/// assert_eq!(ErrorCode::PARSE_ERROR.class(), CodeClass::Standard);
+/// assert_eq!(ErrorCode::from(-32500).class(), CodeClass::Reserved);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CodeClass {
+    /// One of the five codes that the specification defines.
+    Standard,
+    /// -32099 to -32000: free for the implementation of a server.
+    Server,
+    /// The rest of -32768 to -32000: reserved by the specification.
+    Reserved,
+    /// Every other integer: free for the application.
+    Application,
+}
+
+impl ErrorCode {
+    /// -32700: the text is not JSON.
+    pub const PARSE_ERROR: Self = Self(-32700);
+    /// -32600: the JSON is not a valid request.
+    pub const INVALID_REQUEST: Self = Self(-32600);
+    /// -32601: there is no such method.
+    pub const METHOD_NOT_FOUND: Self = Self(-32601);
+    /// -32602: the params do not fit the method.
+    pub const INVALID_PARAMS: Self = Self(-32602);
+    /// -32603: the server failed.
+    pub const INTERNAL_ERROR: Self = Self(-32603);
+    /// -32000: more requests than the server takes at once.
+    pub const SERVER_OVERLOADED: Self = Self(-32000);
+
+    /// The integer.
+    ///
+    /// ```
+    /// # use caudal_core::ErrorCode;
+    /// assert_eq!(ErrorCode::PARSE_ERROR.get(), -32700);
+    /// ```
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+
+    /// The specification's text for a standard code.
+    ///
+    /// ```
+    /// # use caudal_core::ErrorCode;
+    /// assert_eq!(ErrorCode::PARSE_ERROR.message(), Some("Parse error"));
+    /// assert_eq!(ErrorCode::from(1).message(), None);
+    /// ```
+    #[must_use]
+    pub const fn message(self) -> Option<&'static str> {
+        match self {
+            Self::PARSE_ERROR => Some("Parse error"),
+            Self::INVALID_REQUEST => Some("Invalid Request"),
+            Self::METHOD_NOT_FOUND => Some("Method not found"),
+            Self::INVALID_PARAMS => Some("Invalid params"),
+            Self::INTERNAL_ERROR => Some("Internal error"),
+            _ => None,
+        }
+    }
+
+    /// Who may give this code its meaning.
+    ///
+    /// ```
+    /// # use caudal_core::{CodeClass, ErrorCode};
+    /// assert_eq!(ErrorCode::from(-32000).class(), CodeClass::Server);
+    /// ```
+    #[must_use]
+    pub const fn class(self) -> CodeClass {
+        match self.0 {
+            _ if self.message().is_some() => CodeClass::Standard,
+            -32099..=-32000 => CodeClass::Server,
+            -32768..=-32100 => CodeClass::Reserved,
+            _ => CodeClass::Application,
+        }
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<i64> for ErrorCode {
+    fn from(code: i64) -> Self {
+        Self(code)
+    }
+}
+
+impl From<i32> for ErrorCode {
+    fn from(code: i32) -> Self {
+        Self(i64::from(code))
+    }
+}
+
+impl From<ErrorCode> for i64 {
+    fn from(code: ErrorCode) -> Self {
+        code.0
+    }
+}
+
+impl PartialEq<i64> for ErrorCode {
+    fn eq(&self, other: &i64) -> bool {
+        self.0 == *other
+    }
+}
+
+impl TryFrom<&Value> for ErrorCode {
+    type Error = DecodeError;
+
+    fn try_from(value: &Value) -> Result<Self, DecodeError> {
+        value
+            .as_i64()
+            .map(Self)
+            .ok_or_else(|| DecodeError::WrongType {
+                member: Member::Code,
+                expected: "an integer that fits i64",
+                found: Found::value(value),
+            })
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Self::try_from(&value).map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,123 @@
+//! An internal failure: the cause stays here, its number travels.
+
+use std::backtrace::Backtrace;
+use std::error::Error as StdError;
+use std::fmt;
+
+use serde_json::json;
+
+use super::wire::JsonRpcError;
+use crate::entropy;
+
+/// An internal failure that is logged here and answered as -32603 there.
+///
+/// The other side learns nothing of the inside but a [`CorrelationId`], under
+/// which the log has the rest: the cause with all its sources, and a backtrace
+/// where `RUST_BACKTRACE` asks for one.
+///
+/// ```
+/// use caudal_core::Incident;
+/// use std::error::Error;
+///
+/// let incident = Incident::new(std::io::Error::other("disk 7 is gone"));
+/// let sent = incident.to_wire();
+/// assert_eq!(sent.message, "Internal error");
+/// assert_eq!(sent.data.unwrap()["correlation"], incident.correlation().to_string());
+/// // The log line has the same id, and the cause.
+/// assert!(incident.to_string().contains(&incident.correlation().to_string()));
+/// assert_eq!(incident.source().unwrap().to_string(), "disk 7 is gone");
+/// ```
+#[derive(Debug)]
+pub struct Incident {
+    correlation: CorrelationId,
+    cause: Box<dyn StdError + Send + Sync>,
+    backtrace: Backtrace,
+}
+
+impl Incident {
+    /// Records a failure under a new id.
+    ///
+    /// ```
+    /// use caudal_core::Incident;
+    ///
+    /// let incident = Incident::new("the handler panicked");
+    /// assert_eq!(incident.to_wire().code, -32603);
+    /// ```
+    pub fn new(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self {
+            correlation: CorrelationId::random(),
+            cause: cause.into(),
+            backtrace: Backtrace::capture(),
+        }
+    }
+
+    /// The id that log and answer share.
+    ///
+    /// ```
+    /// # use caudal_core::Incident;
+    /// assert_ne!(Incident::new("a").correlation(), Incident::new("a").correlation());
+    /// ```
+    #[must_use]
+    pub const fn correlation(&self) -> CorrelationId {
+        self.correlation
+    }
+
+    /// Where it was recorded, if `RUST_BACKTRACE` asked for it.
+    ///
+    /// ```
+    /// # use caudal_core::Incident;
+    /// let incident = Incident::new("a");
+    /// println!("{}", incident.backtrace());
+    /// ```
+    pub const fn backtrace(&self) -> &Backtrace {
+        &self.backtrace
+    }
+
+    /// What the other side is told.
+    ///
+    /// ```
+    /// # use caudal_core::Incident;
+    /// let sent = serde_json::to_string(&Incident::new("secret").to_wire())?;
+    /// assert!(!sent.contains("secret"));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn to_wire(&self) -> JsonRpcError {
+        JsonRpcError::internal_error()
+            .and_data(json!({ "correlation": self.correlation.to_string() }))
+    }
+}
+
+impl fmt::Display for Incident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "internal error {}", self.correlation)
+    }
+}
+
+impl StdError for Incident {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self.cause.as_ref())
+    }
+}
+
+/// A random number that links what is logged to what is sent.
+///
+/// ```
+/// use caudal_core::Incident;
+///
+/// assert_eq!(Incident::new("a").correlation().to_string().len(), 16);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CorrelationId(u64);
+
+impl CorrelationId {
+    fn random() -> Self {
+        Self(entropy::random_u64())
+    }
+}
+
+impl fmt::Display for CorrelationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}

@@ -1,0 +1,242 @@
+//! `Content-Length` frames, as the Language Server Protocol has them.
+//!
+//! Written: `Content-Length: N`, `\r\n\r\n`, N bytes.
+//!
+//! Read: header names in any case; any other header is passed over; white
+//! space around names and values; `\n` alone as a line end; blank lines before
+//! the first header; a `Content-Type` whose charset is `utf-8` or `utf8`. A
+//! line without a colon is a print that went astray: it is reported and
+//! dropped. That is safe, because no JSON string can hold a raw line break, so
+//! no content can pass for a header line.
+
+use memchr::memchr;
+
+use super::{FrameError, Step};
+use crate::decode::cut;
+use crate::encode::Output;
+
+/// The most bytes the headers of one frame may have.
+const MAX_HEADERS: usize = 8 * 1024;
+
+/// A longer body is taken for a corrupt header: skipping it would mean to
+/// wait for ever.
+const MAX_SKIPPED: u64 = u32::MAX as u64;
+
+/// How much of a header is shown in an error.
+const SHOWN: usize = 64;
+
+/// The state between two looks at the buffer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Header {
+    stage: Stage,
+    /// The headers of this frame so far, in bytes.
+    headers: usize,
+    /// How much of the current header line holds no newline.
+    searched: usize,
+    length: Option<u64>,
+    /// The charset fault of this frame, reported when its headers end.
+    charset: Option<FrameError>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Headers,
+    Body(usize),
+    Skip(u64),
+}
+
+impl Header {
+    pub(super) fn step(&mut self, buffer: &[u8], limit: usize) -> Step {
+        match self.stage {
+            Stage::Headers => self.header_line(buffer, limit),
+            Stage::Body(length) if buffer.len() < length => Step::Wait { used: 0 },
+            Stage::Body(length) => {
+                self.stage = Stage::Headers;
+                Step::Frame {
+                    body: 0..length,
+                    used: length,
+                }
+            }
+            Stage::Skip(left) => {
+                let have = buffer.len() as u64;
+                if have < left {
+                    self.stage = Stage::Skip(left - have);
+                    return Step::Wait { used: buffer.len() };
+                }
+                self.stage = Stage::Headers;
+                // It fits, since so many bytes are there.
+                let used = usize::try_from(left).unwrap_or(buffer.len());
+                Step::Skip { used }
+            }
+        }
+    }
+
+    /// At the end of the stream only the space between frames is a good place.
+    pub(super) fn finish(&mut self, buffer: &[u8]) -> Step {
+        let between = self.stage == Stage::Headers
+            && self.length.is_none()
+            && buffer.iter().all(u8::is_ascii_whitespace);
+        let used = buffer.len();
+        if between {
+            Step::Wait { used }
+        } else {
+            let error = FrameError::Truncated;
+            Step::Fault { error, used }
+        }
+    }
+
+    fn header_line(&mut self, buffer: &[u8], limit: usize) -> Step {
+        let unread = buffer.get(self.searched..).unwrap_or_default();
+        let Some(found) = memchr(b'\n', unread) else {
+            self.searched = buffer.len();
+            return self.bounded(self.searched, Step::Wait { used: 0 });
+        };
+        let end = self.searched + found;
+        let used = end + 1;
+        self.searched = 0;
+        let line = buffer.get(..end).unwrap_or_default().trim_ascii();
+        if line.is_empty() {
+            self.end_of_headers(used, limit)
+        } else {
+            match self.header(line) {
+                Ok(()) => {
+                    self.headers += used;
+                    self.bounded(0, Step::Skip { used })
+                }
+                Err(error) => Step::Fault { error, used },
+            }
+        }
+    }
+
+    /// `step`, unless the headers have grown past their limit.
+    fn bounded(&self, unfinished: usize, step: Step) -> Step {
+        if self.headers + unfinished <= MAX_HEADERS {
+            return step;
+        }
+        let error = FrameError::HeadersTooLarge { limit: MAX_HEADERS };
+        Step::Fault { error, used: 0 }
+    }
+
+    fn header(&mut self, line: &[u8]) -> Result<(), FrameError> {
+        let Some(colon) = memchr(b':', line) else {
+            return Err(FrameError::StrayLine { line: shown(line) });
+        };
+        let (name, value) = line.split_at(colon);
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        if name.trim_ascii().eq_ignore_ascii_case(b"content-length") {
+            if self.length.is_some() {
+                return Err(FrameError::TwoLengths);
+            }
+            self.length = Some(length(value)?);
+        } else if name.trim_ascii().eq_ignore_ascii_case(b"content-type") && !is_utf8(value) {
+            self.charset = Some(FrameError::WrongCharset {
+                value: shown(value),
+            });
+        }
+        Ok(())
+    }
+
+    fn end_of_headers(&mut self, used: usize, limit: usize) -> Step {
+        let charset = self.charset.take();
+        let Some(length) = self.length.take() else {
+            if self.headers == 0 {
+                // A blank line before the first header.
+                return Step::Skip { used };
+            }
+            let error = FrameError::MissingLength;
+            return Step::Fault { error, used };
+        };
+        self.headers = 0;
+        let fits = usize::try_from(length)
+            .ok()
+            .filter(|length| *length <= limit);
+        let fault = match (charset, fits) {
+            (_, Some(0)) => Some(FrameError::EmptyBody),
+            (Some(error), _) => Some(error),
+            (None, None) => Some(FrameError::TooLarge { limit }),
+            (None, Some(length)) => {
+                self.stage = Stage::Body(length);
+                None
+            }
+        };
+        match fault {
+            Some(error) => {
+                self.stage = Stage::Skip(length);
+                Step::Fault { error, used }
+            }
+            None => Step::Skip { used },
+        }
+    }
+}
+
+fn length(value: &[u8]) -> Result<u64, FrameError> {
+    // `parse` alone would take a sign.
+    let digits = value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value)
+        .ok()
+        .filter(|_| digits)
+        .and_then(|text| text.parse().ok())
+        .filter(|length| *length <= MAX_SKIPPED)
+        .ok_or_else(|| FrameError::BadLength {
+            value: shown(value),
+        })
+}
+
+/// Whether a `Content-Type` says UTF-8, or nothing about it.
+fn is_utf8(value: &[u8]) -> bool {
+    value
+        .split(|b| *b == b';')
+        .filter_map(|parameter| {
+            let (name, charset) = parameter.split_at(memchr(b'=', parameter)?);
+            name.trim_ascii()
+                .eq_ignore_ascii_case(b"charset")
+                .then(|| charset.get(1..).unwrap_or_default().trim_ascii())
+        })
+        .map(|charset| {
+            let unquoted = charset
+                .strip_prefix(b"\"")
+                .and_then(|c| c.strip_suffix(b"\""));
+            unquoted.unwrap_or(charset)
+        })
+        .all(|charset| {
+            charset.eq_ignore_ascii_case(b"utf-8") || charset.eq_ignore_ascii_case(b"utf8")
+        })
+}
+
+fn shown(bytes: &[u8]) -> Box<str> {
+    // Four bytes hold a character at most: no need to look at a longer line.
+    let bytes = bytes.get(..SHOWN * 4).unwrap_or(bytes);
+    cut(&String::from_utf8_lossy(bytes), SHOWN).into()
+}
+
+const NAME: &[u8] = b"Content-Length: ";
+const END: &[u8] = b"\r\n\r\n";
+/// The digits that are left free: most messages have 100 to 999 bytes.
+const GUESS: usize = 3;
+
+/// Leaves room for the header.
+pub(super) fn begin<B: Output>(out: &mut B) {
+    out.put(NAME);
+    out.put(&[b'0'; GUESS]);
+    out.put(END);
+}
+
+/// Writes the length of the body that has been appended since [`begin`].
+pub(super) fn finish<B: Output>(out: &mut B, start: usize) {
+    let body = start + NAME.len() + GUESS + END.len();
+    let digits = (out.length() - body).to_string();
+    let at = start + NAME.len();
+    if digits.len() != GUESS {
+        let end = out.length();
+        for _ in GUESS..digits.len() {
+            out.put(b"0");
+        }
+        let moved = at + digits.len();
+        out.as_mut().copy_within(at + GUESS..end, moved);
+        out.cut(end + digits.len() - GUESS);
+    }
+    if let Some(room) = out.as_mut().get_mut(at..at + digits.len()) {
+        room.copy_from_slice(digits.as_bytes());
+    }
+}

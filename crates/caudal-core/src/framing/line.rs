@@ -1,0 +1,100 @@
+//! Newline-delimited frames.
+//!
+//! A line ends with `\n`; a `\r` before it belongs to the line end. Blank
+//! lines are passed over. U+2028 and other Unicode line ends are content.
+
+use memchr::{memchr, memchr2};
+
+use super::{FrameError, Step};
+use crate::encode::Output;
+
+/// The state between two looks at the buffer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line {
+    /// How much of the buffer holds no newline.
+    searched: usize,
+    /// Whether an oversized line is being skipped.
+    skipping: bool,
+}
+
+impl Line {
+    pub(super) fn step(&mut self, buffer: &[u8], limit: usize) -> Step {
+        let unread = buffer.get(self.searched..).unwrap_or_default();
+        let Some(found) = memchr(b'\n', unread) else {
+            return self.unfinished(buffer, limit);
+        };
+        let end = self.searched + found;
+        self.searched = 0;
+        let used = end + 1;
+        if std::mem::take(&mut self.skipping) {
+            return Step::Skip { used };
+        }
+        let body = trim(buffer.get(..end).unwrap_or_default());
+        if body.len() > limit {
+            let error = FrameError::TooLarge { limit };
+            return Step::Fault { error, used };
+        }
+        if is_blank(body) {
+            return Step::Skip { used };
+        }
+        Step::Frame {
+            body: 0..body.len(),
+            used,
+        }
+    }
+
+    fn unfinished(&mut self, buffer: &[u8], limit: usize) -> Step {
+        // One more than the limit may be the `\r` of the line's end.
+        if !self.skipping && buffer.len() <= limit.saturating_add(1) {
+            self.searched = buffer.len();
+            return Step::Wait { used: 0 };
+        }
+        let used = buffer.len();
+        self.searched = 0;
+        if std::mem::replace(&mut self.skipping, true) {
+            return Step::Wait { used };
+        }
+        let error = FrameError::TooLarge { limit };
+        Step::Fault { error, used }
+    }
+
+    /// The last line may lack its newline.
+    pub(super) fn finish(&mut self, buffer: &[u8], limit: usize) -> Step {
+        self.searched = 0;
+        let used = buffer.len();
+        let body = trim(buffer);
+        if std::mem::take(&mut self.skipping) || is_blank(body) {
+            return Step::Wait { used };
+        }
+        if body.len() > limit {
+            let error = FrameError::TooLarge { limit };
+            return Step::Fault { error, used };
+        }
+        Step::Frame {
+            body: 0..body.len(),
+            used,
+        }
+    }
+}
+
+fn trim(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|b| matches!(b, b' ' | b'\t' | b'\r'))
+}
+
+/// Ends the line that began at `start`.
+pub(super) fn finish<B: Output>(out: &mut B, start: usize) {
+    let body = out.as_mut().get_mut(start..).unwrap_or_default();
+    // In valid JSON a raw line break is only ever white space.
+    if memchr2(b'\n', b'\r', body).is_some() {
+        for byte in body {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+    }
+    out.put(b"\n");
+}

@@ -1,0 +1,192 @@
+//! Bytes to frames and back: where one message ends and the next begins.
+//!
+//! [`Framing`] names the three ways; [`FrameReader`] cuts a growing buffer
+//! into frames, and [`Framing::write`] puts a message into one. Nothing here
+//! does I/O: feed it what was read, in pieces of any size.
+//!
+//! | framing | a frame | after a bad frame | after an oversized frame |
+//! |---|---|---|---|
+//! | [`Line`](Framing::Line) | a line | the next line | the next line |
+//! | [`Header`](Framing::Header) | `Content-Length: N`, blank line, N bytes | a stray line is dropped; a broken length is fatal | its N bytes are skipped |
+//! | [`Concatenated`](Framing::Concatenated) | a JSON value | the next value | the next value |
+
+mod concatenated;
+mod header;
+mod line;
+mod reader;
+
+pub use reader::FrameReader;
+
+use thiserror::Error;
+
+use crate::encode::{Output, or_restore};
+
+/// How messages are told apart in a stream.
+///
+/// ```
+/// use caudal_core::Framing;
+///
+/// assert_eq!(Framing::default(), Framing::Line);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Framing {
+    /// One message a line: MCP's stdio transport, and most others.
+    #[default]
+    Line,
+    /// `Content-Length` headers: the Language Server Protocol.
+    Header,
+    /// JSON values one after the other, with or without white space between.
+    Concatenated,
+}
+
+impl Framing {
+    /// Appends one frame whose body `write` appends.
+    ///
+    /// JSON that was serialised elsewhere may hold line breaks between its
+    /// tokens; on a line-framed stream they become spaces.
+    ///
+    /// # Errors
+    /// What `write` returns; `out` is then as it was.
+    ///
+    /// ```
+    /// use caudal_core::{Framing, RequestId, encode};
+    ///
+    /// let mut out = Vec::new();
+    /// Framing::Header.write(&mut out, |out| {
+    ///     encode::reply(out, &RequestId::from(1), "done")
+    /// })?;
+    /// assert_eq!(
+    ///     out,
+    ///     b"Content-Length: 40\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"done\"}",
+    /// );
+    /// # Ok::<(), caudal_core::EncodeError>(())
+    /// ```
+    pub fn write<B: Output, E>(
+        self,
+        out: &mut B,
+        write: impl FnOnce(&mut B) -> Result<(), E>,
+    ) -> Result<(), E> {
+        or_restore(out, |out| {
+            let start = out.length();
+            match self {
+                Self::Line => {
+                    write(out)?;
+                    line::finish(out, start);
+                }
+                Self::Header => {
+                    header::begin(out);
+                    write(out)?;
+                    header::finish(out, start);
+                }
+                Self::Concatenated => write(out)?,
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Why a stream could not be cut into frames.
+///
+/// ```
+/// use caudal_core::FrameError;
+///
+/// assert!(!FrameError::TooLarge { limit: 1024 }.is_fatal());
+/// assert!(FrameError::MissingLength.is_fatal());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The frame is larger than the limit. It is skipped as it arrives, and
+    /// never held in memory.
+    #[error("the frame is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A line between frames that is no header; a print that went astray. It
+    /// is dropped.
+    #[error("not a header: {line:?}")]
+    StrayLine {
+        /// The line, cut if it is long.
+        line: Box<str>,
+    },
+    /// `Content-Length: 0`, and a message cannot be empty. The frame is
+    /// dropped.
+    #[error("`Content-Length` is 0")]
+    EmptyBody,
+    /// The `Content-Type` names another encoding than UTF-8. The frame is
+    /// skipped.
+    #[error("`Content-Type` is not UTF-8: {value:?}")]
+    WrongCharset {
+        /// The header's value, cut if it is long.
+        value: Box<str>,
+    },
+    /// The headers end without a `Content-Length`: nobody knows where the next
+    /// frame begins. Fatal.
+    #[error("`Content-Length` is missing")]
+    MissingLength,
+    /// `Content-Length` is not a number, or an absurd one. Fatal.
+    #[error("`Content-Length` is not a plausible length: {value:?}")]
+    BadLength {
+        /// The header's value, cut if it is long.
+        value: Box<str>,
+    },
+    /// `Content-Length` stands twice. Fatal.
+    #[error("`Content-Length` stands twice")]
+    TwoLengths,
+    /// The headers of one frame are longer than any real ones. Fatal.
+    #[error("the headers are longer than {limit} bytes")]
+    HeadersTooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The stream ended inside a frame. Fatal, since nothing can follow.
+    #[error("the stream ended inside a frame")]
+    Truncated,
+}
+
+impl FrameError {
+    /// Whether the place of the next frame is lost.
+    ///
+    /// - `false`: tell the other side where an answer is owed (an oversized
+    ///   frame is -32600 `Request payload too large`), and read on.
+    /// - `true`: close the connection; reading on returns this error again.
+    ///
+    /// ```
+    /// use caudal_core::FrameError;
+    ///
+    /// assert!(!FrameError::EmptyBody.is_fatal());
+    /// assert!(FrameError::TwoLengths.is_fatal());
+    /// ```
+    #[must_use]
+    pub const fn is_fatal(&self) -> bool {
+        match self {
+            Self::TooLarge { .. }
+            | Self::StrayLine { .. }
+            | Self::EmptyBody
+            | Self::WrongCharset { .. } => false,
+            Self::MissingLength
+            | Self::BadLength { .. }
+            | Self::TwoLengths
+            | Self::HeadersTooLarge { .. }
+            | Self::Truncated => true,
+        }
+    }
+}
+
+/// What a framing makes of the bytes it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    /// A frame: its body, and how many bytes are done with once it is read.
+    Frame {
+        body: std::ops::Range<usize>,
+        used: usize,
+    },
+    /// So many bytes are done with; look again at once.
+    Skip { used: usize },
+    /// So many bytes are done with; look again when more have come.
+    Wait { used: usize },
+    /// A fault; so many bytes are done with.
+    Fault { error: FrameError, used: usize },
+}

@@ -1,0 +1,223 @@
+//! A growing buffer that is cut into frames.
+
+use bytes::{Buf, BytesMut};
+
+use super::concatenated::Concatenated;
+use super::header::Header;
+use super::line::Line;
+use super::{FrameError, Framing, Step};
+
+/// Cuts what was read into frames.
+///
+/// Feed it with [`push`](Self::push), or read into
+/// [`buffer_mut`](Self::buffer_mut); then take frames until there is none. It
+/// holds one unfinished frame at most, never more than the limit and what was
+/// fed last, and it looks at each byte once, however small the pieces.
+///
+/// ```
+/// use caudal_core::{FrameReader, Framing};
+///
+/// let mut frames = FrameReader::new(Framing::Line, 1024);
+/// frames.push(b"{\"a\":1}\n{\"b\"");
+/// assert_eq!(frames.next_frame()?, Some(&br#"{"a":1}"#[..]));
+/// assert_eq!(frames.next_frame()?, None);
+/// frames.push(b":2}\n");
+/// assert_eq!(frames.next_frame()?, Some(&br#"{"b":2}"#[..]));
+/// # Ok::<(), caudal_core::FrameError>(())
+/// ```
+#[derive(Debug)]
+pub struct FrameReader {
+    state: State,
+    limit: usize,
+    buffer: BytesMut,
+    /// The bytes of the frame that was handed out last.
+    used: usize,
+    dead: Option<FrameError>,
+}
+
+#[derive(Debug)]
+enum State {
+    Line(Line),
+    Header(Header),
+    Concatenated(Concatenated),
+}
+
+impl FrameReader {
+    /// A reader for frames of at most `limit` bytes.
+    ///
+    /// ```
+    /// use caudal_core::{FrameReader, Framing, Policy};
+    ///
+    /// let frames = FrameReader::new(Framing::Header, Policy::default().max_message);
+    /// assert!(frames.is_empty());
+    /// ```
+    #[must_use]
+    pub fn new(framing: Framing, limit: usize) -> Self {
+        Self {
+            state: match framing {
+                Framing::Line => State::Line(Line::default()),
+                Framing::Header => State::Header(Header::default()),
+                Framing::Concatenated => State::Concatenated(Concatenated::default()),
+            },
+            limit,
+            buffer: BytesMut::new(),
+            used: 0,
+            dead: None,
+        }
+    }
+
+    /// Appends what was read.
+    ///
+    /// ```
+    /// # use caudal_core::{FrameReader, Framing};
+    /// let mut frames = FrameReader::new(Framing::Concatenated, 1024);
+    /// frames.push(b"{}[]");
+    /// assert_eq!(frames.next_frame(), Ok(Some(&b"{}"[..])));
+    /// assert_eq!(frames.next_frame(), Ok(Some(&b"[]"[..])));
+    /// ```
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer_mut().extend_from_slice(bytes);
+    }
+
+    /// The buffer, to read into: append to it, change nothing else. It is
+    /// reused from frame to frame.
+    ///
+    /// ```
+    /// # use caudal_core::{FrameReader, Framing};
+    /// let mut frames = FrameReader::new(Framing::Line, 1024);
+    /// frames.buffer_mut().extend_from_slice(b"{}\n");
+    /// assert_eq!(frames.next_frame(), Ok(Some(&b"{}"[..])));
+    /// ```
+    pub fn buffer_mut(&mut self) -> &mut BytesMut {
+        self.release();
+        &mut self.buffer
+    }
+
+    /// The next whole frame; `None` when more must be read first.
+    ///
+    /// # Errors
+    /// See [`FrameError::is_fatal`]: after a fault that is not fatal, call
+    /// again; after a fatal one, every call returns it.
+    ///
+    /// ```
+    /// use caudal_core::{FrameError, FrameReader, Framing};
+    ///
+    /// let mut frames = FrameReader::new(Framing::Line, 4);
+    /// frames.push(b"far too long\n[1]\n");
+    /// assert_eq!(frames.next_frame(), Err(FrameError::TooLarge { limit: 4 }));
+    /// assert_eq!(frames.next_frame(), Ok(Some(&b"[1]"[..])));
+    /// ```
+    pub fn next_frame(&mut self) -> Result<Option<&[u8]>, FrameError> {
+        self.advance(false)
+    }
+
+    /// What is left when the stream has ended; call it until it returns
+    /// `None`.
+    ///
+    /// A last line without newline is a frame like any other.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`] if the stream ended inside a frame of a
+    /// framing that can tell.
+    ///
+    /// ```
+    /// use caudal_core::{FrameReader, Framing};
+    ///
+    /// let mut frames = FrameReader::new(Framing::Line, 1024);
+    /// frames.push(b"[1]");
+    /// assert_eq!(frames.next_frame(), Ok(None));
+    /// assert_eq!(frames.finish(), Ok(Some(&b"[1]"[..])));
+    /// assert_eq!(frames.finish(), Ok(None));
+    /// ```
+    pub fn finish(&mut self) -> Result<Option<&[u8]>, FrameError> {
+        self.advance(true)
+    }
+
+    /// Whether nothing is held: no frame has begun.
+    ///
+    /// ```
+    /// # use caudal_core::{FrameReader, Framing};
+    /// let mut frames = FrameReader::new(Framing::Line, 1024);
+    /// frames.push(b"[1");
+    /// assert!(!frames.is_empty());
+    /// ```
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buffer.len() == self.used
+    }
+
+    /// Gives the buffer's memory back if nothing is held; for a connection
+    /// that has gone idle.
+    ///
+    /// ```
+    /// # use caudal_core::{FrameReader, Framing};
+    /// let mut frames = FrameReader::new(Framing::Line, 1024);
+    /// frames.push(b"[1]\n");
+    /// while let Ok(Some(_)) = frames.next_frame() {}
+    /// frames.shrink();
+    /// assert_eq!(frames.buffer_mut().capacity(), 0);
+    /// ```
+    pub fn shrink(&mut self) {
+        if self.is_empty() {
+            self.used = 0;
+            self.buffer = BytesMut::new();
+        }
+    }
+
+    /// Lets go of the frame that was handed out last.
+    fn release(&mut self) {
+        self.buffer.advance(self.used);
+        self.used = 0;
+    }
+
+    fn advance(&mut self, ended: bool) -> Result<Option<&[u8]>, FrameError> {
+        if let Some(error) = &self.dead {
+            return Err(error.clone());
+        }
+        loop {
+            self.release();
+            match self.step(ended) {
+                Step::Frame { body, used } => {
+                    self.used = used;
+                    return Ok(self.buffer.get(body));
+                }
+                Step::Skip { used } => self.buffer.advance(used),
+                Step::Wait { used } => {
+                    self.buffer.advance(used);
+                    return Ok(None);
+                }
+                Step::Fault { error, used } => {
+                    self.buffer.advance(used);
+                    if error.is_fatal() {
+                        self.dead = Some(error.clone());
+                        self.buffer = BytesMut::new();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, ended: bool) -> Step {
+        let (buffer, limit) = (&self.buffer[..], self.limit);
+        let step = match &mut self.state {
+            State::Line(line) => line.step(buffer, limit),
+            State::Header(header) => header.step(buffer, limit),
+            State::Concatenated(values) => values.step(buffer, limit),
+        };
+        let Step::Wait { used } = step else {
+            return step;
+        };
+        if !ended {
+            return step;
+        }
+        // Nothing more will come: what is there is all there is.
+        self.buffer.advance(used);
+        let buffer = &self.buffer[..];
+        match &mut self.state {
+            State::Line(line) => line.finish(buffer, limit),
+            State::Header(header) => header.finish(buffer),
+            State::Concatenated(values) => values.finish(buffer, limit),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! JSON-RPC 2.0 messages, codec and framing: strict, borrowed, without I/O.
+//!
+//! ```text
+//! bytes → frame → message →  …  → message → frame → bytes
+//!      framing   decode             encode   framing
+//! ```
+//!
+//! This crate is the ground floor of caudal. It reads no clock, does no I/O and
+//! knows no runtime; it turns bytes into messages that cannot be wrong, and
+//! back. Four things are in it:
+//!
+//! - **Owned messages**, for building and reading at leisure:
+//!   [`JsonRpcRequest`], [`JsonRpcNotification`], [`JsonRpcResponse`],
+//!   [`JsonRpcError`], [`RequestId`].
+//! - **The borrowed path**, for servers: [`decode()`] one pass over a frame, no
+//!   allocation; [`mod@encode`] straight into the output buffer.
+//! - **[Framing](framing)**: lines, `Content-Length` headers, bare JSON.
+//! - **[Outgoing calls](pending)**: who waits for which answer, until when.
+//!
+//! # A server in one function
+//! ```
+//! use caudal_core::{ErrorDetail, FrameReader, Framing, JsonRpcError, Message, Policy};
+//! use caudal_core::{decode, encode};
+//!
+//! /// Answers every whole line of `input`.
+//! fn serve(input: &[u8]) -> Vec<u8> {
+//!     let policy = Policy::default();
+//!     let mut frames = FrameReader::new(Framing::Line, policy.max_message);
+//!     frames.push(input);
+//!     let mut out = Vec::new();
+//!     while let Ok(Some(frame)) = frames.next_frame() {
+//!         let answer = |out: &mut Vec<u8>| {
+//!             match decode(frame, &policy) {
+//!                 Message::Request(request) if request.method == "add" => {
+//!                     match request.params.map(|params| params.read::<(i64, i64)>()) {
+//!                         Some(Ok((a, b))) => encode::reply(out, request.id, &(a + b))?,
+//!                         _ => encode::error(out, request.id, &JsonRpcError::invalid_params()),
+//!                     }
+//!                 }
+//!                 Message::Request(request) => {
+//!                     let error = JsonRpcError::unknown_method(&request.method);
+//!                     encode::error(out, request.id, &error);
+//!                 }
+//!                 Message::Invalid(invalid) if invalid.wants_answer => {
+//!                     encode::error(out, invalid.id, &invalid.to_wire(ErrorDetail::Full));
+//!                 }
+//!                 _ => {}
+//!             }
+//!             Ok::<(), caudal_core::EncodeError>(())
+//!         };
+//!         answer(&mut out).expect("integers serialise");
+//!         out.push(b'\n');
+//!     }
+//!     out
+//! }
+//!
+//! let input = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"add\",\"params\":[1,2]}\n";
+//! assert_eq!(serve(input), b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":3}\n");
+//! ```
+//!
+//! # Limits
+//! All are on by default and settable: see [`Policy`] for messages,
+//! [`FrameReader::new`] for frames, [`Pending::new`] for outgoing calls.
+//!
+//! # Errors
+//! What travels and what happens here are two families; see [`mod@error`].
+//!
+//! # Stability
+//! Types that may grow are `#[non_exhaustive]`. The types of `serde`,
+//! `serde_json` and `bytes` are part of the API; no other crate's are.
+
+pub mod decode;
+pub mod encode;
+pub mod error;
+pub mod framing;
+pub mod message;
+pub mod pending;
+
+mod entropy;
+mod id;
+mod policy;
+mod raw;
+mod scan;
+mod schema;
+
+pub use decode::{
+    DecodeError, Decoder, ErrorObject, Found, Id, Invalid, Member, Message, Notification, Request,
+    Response, ToOwnedError, decode,
+};
+pub use encode::EncodeError;
+pub use error::{
+    CallError, CloseReason, CodeClass, CorrelationId, ErrorCode, Incident, JsonRpcError,
+};
+pub use framing::{FrameError, FrameReader, Framing};
+pub use id::RequestId;
+pub use message::{JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Version};
+pub use pending::{CallId, IdFormat, Pending};
+pub use policy::{ErrorDetail, ExtraMembers, NullId, Policy, ScalarParams};
+pub use raw::RawJson;
+pub use scan::{Kind, SyntaxError};
+pub use schema::SCHEMA;

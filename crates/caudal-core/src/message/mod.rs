@@ -1,0 +1,32 @@
+//! The owned messages: constructed in one line, checked when read.
+
+mod members;
+mod notification;
+mod request;
+mod response;
+mod version;
+
+pub(crate) use members::ErrorMembers;
+pub use notification::JsonRpcNotification;
+pub use request::JsonRpcRequest;
+pub use response::JsonRpcResponse;
+pub use version::Version;
+
+use serde::{Serializer, ser::Error};
+use serde_json::Value;
+
+use crate::decode::is_blank;
+use crate::encode::EncodeError;
+
+/// Refuses to write a blank method: the other side would refuse to read it.
+fn serialize_method<S: Serializer>(method: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    if is_blank(method) {
+        return Err(S::Error::custom(EncodeError::BlankMethod));
+    }
+    serializer.serialize_str(method)
+}
+
+/// `"params":null` means the same as no params, and is not written.
+fn is_absent(params: &Option<Value>) -> bool {
+    matches!(params, None | Some(Value::Null))
+}

@@ -1,0 +1,118 @@
+//! What a decoder accepts: limits, and the choices the specification leaves.
+
+/// Limits and choices for [`decode`](crate::decode::decode).
+///
+/// The defaults are those of a careful server. Every field may be set:
+///
+/// ```
+/// use caudal_core::{NullId, Policy};
+///
+/// let mut policy = Policy::default();
+/// policy.max_message = 16 * 1024 * 1024;
+/// policy.null_id = NullId::Reject;
+/// ```
+///
+/// | limit | default | past it |
+/// |---|---|---|
+/// | `max_message` | 1 MiB | -32600 `Request payload too large`, `id` null |
+/// | `max_depth` | 128 | -32600 with the request's id |
+/// | `max_batch` | 1,000 | one -32600 object, `id` null |
+/// | `max_id` | 1 KiB | -32600, `id` null |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Policy {
+    /// The longest message in bytes.
+    pub max_message: usize,
+    /// The deepest nesting of arrays and objects; the message's own object
+    /// (and the batch's array) is a level.
+    pub max_depth: usize,
+    /// The most entries of a batch.
+    pub max_batch: usize,
+    /// The longest id, in bytes of JSON text.
+    pub max_id: usize,
+    /// Whether a request may have the id null.
+    pub null_id: NullId,
+    /// What becomes of params that are neither array nor object.
+    pub scalar_params: ScalarParams,
+    /// What becomes of members that the specification does not know.
+    pub extra_members: ExtraMembers,
+    /// How much an error answer tells.
+    pub error_detail: ErrorDetail,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            max_message: 1024 * 1024,
+            max_depth: 128,
+            max_batch: 1_000,
+            max_id: 1024,
+            null_id: NullId::default(),
+            scalar_params: ScalarParams::default(),
+            extra_members: ExtraMembers::default(),
+            error_detail: ErrorDetail::default(),
+        }
+    }
+}
+
+/// What becomes of a request whose id is null.
+///
+/// ```
+/// assert_eq!(caudal_core::NullId::default(), caudal_core::NullId::Accept);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NullId {
+    /// It is a request and is answered with `"id":null`.
+    #[default]
+    Accept,
+    /// -32600.
+    Reject,
+}
+
+/// What becomes of params that are neither array nor object.
+///
+/// ```
+/// use caudal_core::ScalarParams;
+///
+/// assert_eq!(ScalarParams::default(), ScalarParams::InvalidParams);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScalarParams {
+    /// -32602.
+    #[default]
+    InvalidParams,
+    /// -32600.
+    InvalidRequest,
+    /// They are passed to the handler.
+    Accept,
+}
+
+/// What becomes of members that the specification does not know.
+///
+/// ```
+/// use caudal_core::ExtraMembers;
+///
+/// assert_eq!(ExtraMembers::default(), ExtraMembers::Ignore);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExtraMembers {
+    /// They are passed over.
+    #[default]
+    Ignore,
+    /// -32600.
+    Reject,
+}
+
+/// How much an error answer tells.
+///
+/// ```
+/// assert_eq!(caudal_core::ErrorDetail::default(), caudal_core::ErrorDetail::Full);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ErrorDetail {
+    /// What was wrong, where, and what was expected.
+    #[default]
+    Full,
+    /// The specification's bare text and no data.
+    Minimal,
+}
