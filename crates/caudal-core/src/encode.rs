@@ -74,8 +74,8 @@ impl<B: sealed::Output> Output for B {}
 /// assert_eq!(out, br#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#);
 /// # Ok::<(), caudal_core::EncodeError>(())
 /// ```
-pub trait WireId: sealed::WireId {}
-impl<I: sealed::WireId> WireId for I {}
+pub trait WireId: sealed::WireId + Copy {}
+impl<I: sealed::WireId + Copy> WireId for I {}
 
 #[expect(
     unnameable_types,
@@ -176,7 +176,7 @@ pub(crate) fn or_restore<B: Output, E>(
 }
 
 #[inline]
-fn put_reply_head<B: Output>(out: &mut B, id: &impl WireId, outcome: &str) {
+fn put_reply_head<B: Output>(out: &mut B, id: impl WireId, outcome: &str) {
     out.put(br#"{"jsonrpc":"2.0","id":"#);
     id.write_to(out);
     out.put(outcome.as_bytes());
@@ -205,7 +205,7 @@ pub fn reply<B: Output, T: Serialize + ?Sized>(
     result: &T,
 ) -> Result<(), EncodeError> {
     or_restore(out, |out| {
-        put_reply_head(out, &id, r#","result":"#);
+        put_reply_head(out, id, r#","result":"#);
         put_value(out, result)?;
         out.put(b"}");
         Ok(())
@@ -223,7 +223,7 @@ pub fn reply<B: Output, T: Serialize + ?Sized>(
 /// # Ok::<(), caudal_core::DecodeError>(())
 /// ```
 pub fn reply_raw<B: Output>(out: &mut B, id: impl WireId, result: RawJson<'_>) {
-    put_reply_head(out, &id, r#","result":"#);
+    put_reply_head(out, id, r#","result":"#);
     out.put(result.as_str().as_bytes());
     out.put(b"}");
 }
@@ -241,7 +241,7 @@ pub fn reply_raw<B: Output>(out: &mut B, id: impl WireId, result: RawJson<'_>) {
 /// );
 /// ```
 pub fn error<B: Output>(out: &mut B, id: impl WireId, error: &JsonRpcError) {
-    put_reply_head(out, &id, r#","error":"#);
+    put_reply_head(out, id, r#","error":"#);
     let start = out.length();
     // An integer, a string and a `Value` always serialise.
     if put_value(out, error).is_err() {
@@ -273,7 +273,7 @@ pub fn call<B: Output, T: Serialize + ?Sized>(
     params: &T,
 ) -> Result<(), EncodeError> {
     or_restore(out, |out| {
-        put_call_head(out, &id);
+        put_call_head(out, id);
         put_method_and_params(out, method, |out| put_value(out, params))
     })
 }
@@ -298,7 +298,7 @@ pub fn call_raw<B: Output>(
     params: RawJson<'_>,
 ) -> Result<(), EncodeError> {
     or_restore(out, |out| {
-        put_call_head(out, &id);
+        put_call_head(out, id);
         put_method_and_params(out, method, |out| put_raw(out, params))
     })
 }
@@ -353,7 +353,7 @@ pub fn notification_raw<B: Output>(
     })
 }
 
-fn put_call_head<B: Output>(out: &mut B, id: &impl WireId) {
+fn put_call_head<B: Output>(out: &mut B, id: impl WireId) {
     out.put(br#"{"jsonrpc":"2.0","id":"#);
     id.write_to(out);
     out.put(b",");

@@ -17,7 +17,9 @@ pub(super) struct Envelope<'a> {
     params: Option<&'a str>,
     result: Option<&'a str>,
     error: Option<Result<ErrorObject<'a>, DecodeError>>,
+    /// The first member that stands twice, and whether `id` is one of those.
     duplicate: Option<Member>,
+    id_twice: bool,
     unknown: Option<StringSpan<'a>>,
 }
 
@@ -95,6 +97,7 @@ impl<'a> Envelope<'a> {
         };
         if repeated {
             self.duplicate = self.duplicate.or(member);
+            self.id_twice |= member == Some(Member::Id);
         }
         Ok(())
     }
@@ -109,7 +112,7 @@ impl<'a> Envelope<'a> {
     pub(super) fn classify(self, policy: &Policy, deepest: usize) -> Message<'a> {
         // A member that stands twice has no value to echo.
         let id = match self.id {
-            Some(raw) if self.duplicate != Some(Member::Id) => check_id(raw, policy).ok(),
+            Some(raw) if !self.id_twice => check_id(raw, policy).ok(),
             _ => None,
         };
         let called = self.id.is_some() || self.method.is_none();

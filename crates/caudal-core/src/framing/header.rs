@@ -88,34 +88,28 @@ impl Header {
 
     fn header_line(&mut self, buffer: &[u8], limit: usize) -> Step {
         let unread = buffer.get(self.searched..).unwrap_or_default();
-        let Some(found) = memchr(b'\n', unread) else {
-            self.searched = buffer.len();
-            return self.bounded(self.searched, Step::Wait { used: 0 });
-        };
-        let end = self.searched + found;
-        let used = end + 1;
+        let found = memchr(b'\n', unread);
+        let used = self.searched + found.map_or(unread.len(), |at| at + 1);
+        if self.headers + used > MAX_HEADERS {
+            let error = FrameError::HeadersTooLarge { limit: MAX_HEADERS };
+            return Step::Fault { error, used };
+        }
+        if found.is_none() {
+            self.searched = used;
+            return Step::Wait { used: 0 };
+        }
         self.searched = 0;
-        let line = buffer.get(..end).unwrap_or_default().trim_ascii();
+        let line = buffer.get(..used).unwrap_or_default().trim_ascii();
         if line.is_empty() {
-            self.end_of_headers(used, limit)
-        } else {
-            match self.header(line) {
-                Ok(()) => {
-                    self.headers += used;
-                    self.bounded(0, Step::Skip { used })
-                }
-                Err(error) => Step::Fault { error, used },
+            return self.end_of_headers(used, limit);
+        }
+        match self.header(line) {
+            Ok(()) => {
+                self.headers += used;
+                Step::Skip { used }
             }
+            Err(error) => Step::Fault { error, used },
         }
-    }
-
-    /// `step`, unless the headers have grown past their limit.
-    fn bounded(&self, unfinished: usize, step: Step) -> Step {
-        if self.headers + unfinished <= MAX_HEADERS {
-            return step;
-        }
-        let error = FrameError::HeadersTooLarge { limit: MAX_HEADERS };
-        Step::Fault { error, used: 0 }
     }
 
     fn header(&mut self, line: &[u8]) -> Result<(), FrameError> {

@@ -1,0 +1,518 @@
+//! The borrowed path: what bytes mean, rule by rule.
+
+mod support;
+
+use caudal_core::{
+    DecodeError, Decoder, ErrorCode, ExtraMembers, Id, Invalid, Kind, Member, Message, NullId,
+    Policy, RawJson, RequestId, ScalarParams, SyntaxError, decode,
+};
+
+fn read(text: &str) -> Message<'_> {
+    decode(text.as_bytes(), &Policy::default())
+}
+
+fn invalid(text: &str) -> Invalid<'_> {
+    match read(text) {
+        Message::Invalid(invalid) => invalid,
+        other => panic!("{text} is read as {other:?}"),
+    }
+}
+
+fn request(text: &str) -> caudal_core::Request<'_> {
+    match read(text) {
+        Message::Request(request) => request,
+        other => panic!("{text} is read as {other:?}"),
+    }
+}
+
+/// Proves: A1, A2, C2, C19
+#[test]
+fn a_request_is_its_id_method_and_params() {
+    let whole = request(r#" {"jsonrpc": "2.0", "id" : 1 , "method":"add","params":[1, 2]}  "#);
+    assert_eq!(whole.id.as_str(), "1");
+    assert_eq!(whole.method, "add");
+    assert_eq!(whole.params.unwrap().as_str(), "[1, 2]");
+    for params in ["", r#","params":null"#] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m"{params}}}"#);
+        assert_eq!(request(&text).params, None);
+    }
+    let named = request(r#"{"params":{"a":1},"method":"m","id":1,"jsonrpc":"2.0"}"#);
+    assert_eq!(named.params.unwrap().kind(), Kind::Object);
+}
+
+/// Proves: A4, A6, C3
+#[test]
+fn an_id_is_kept_to_the_letter() {
+    for id in [
+        "1", "-1", "0", "-0", "1.0", "1.5", "1e2", "1E+2", "18446744073709551616", "1e400", "null",
+        "1234567890123456789012345678901234567890", r#""""#, r#""a""#, r#""\u0061\n\/""#,
+        "\"é😀\"", r#""null""#,
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
+        assert_eq!(request(&text).id.as_str(), id);
+    }
+}
+
+/// Proves: J4, J19, A15, A17
+#[test]
+fn an_id_of_another_type_is_refused_with_null() {
+    for id in ["true", "false", "[]", "{}", "[1]", r#"{"a":1}"#] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
+        let invalid = invalid(&text);
+        assert_eq!((invalid.code, invalid.id), (ErrorCode::INVALID_REQUEST, Id::NULL));
+        assert!(invalid.wants_answer);
+        assert_eq!(invalid.cause.member(), Some(Member::Id));
+    }
+}
+
+/// Proves: J5, J17, J18, A9, A10, C17, C47
+#[test]
+fn a_message_without_id_is_a_notification_and_null_is_an_id() {
+    let Message::Notification(tick) = read(r#"{"jsonrpc":"2.0","method":"tick","params":[1]}"#)
+    else {
+        panic!("a notification");
+    };
+    assert_eq!((tick.method.as_ref(), tick.params.unwrap().as_str()), ("tick", "[1]"));
+    let null = request(r#"{"jsonrpc":"2.0","method":"tick","id":null}"#);
+    assert!(null.id.is_null());
+    assert_eq!(null.id.to_request_id(), Ok(None));
+
+    let mut policy = Policy::default();
+    policy.null_id = NullId::Reject;
+    let text = br#"{"jsonrpc":"2.0","method":"tick","id":null}"#;
+    let Message::Invalid(refused) = decode(text, &policy) else {
+        panic!("null is refused");
+    };
+    assert_eq!((refused.cause, refused.wants_answer), (DecodeError::NullId, true));
+    let response = br#"{"jsonrpc":"2.0","result":1,"id":null}"#;
+    assert!(matches!(decode(response, &policy), Message::Response(_)));
+}
+
+/// Proves: J1, A3, A18, C16, C24, C45
+#[test]
+fn the_version_is_checked_with_the_id_kept() {
+    for version in [r#""1.0""#, r#""2""#, r#"" 2.0""#, "2.0", "2", "null", "true", "{}"] {
+        let text = format!(r#"{{"jsonrpc":{version},"id":5,"method":"m"}}"#);
+        let invalid = invalid(&text);
+        assert_eq!((invalid.code, invalid.id.as_str()), (ErrorCode::INVALID_REQUEST, "5"));
+        assert_eq!(invalid.cause.member(), Some(Member::Version));
+    }
+    let missing = invalid(r#"{"id":5,"method":"m"}"#);
+    assert_eq!(missing.cause, DecodeError::Missing { member: Member::Version });
+    request(r#"{"jsonrp\u0063":"\u0032.0","id":5,"method":"m"}"#);
+}
+
+/// Proves: J2, A16, A17, A96, C46
+#[test]
+fn a_method_must_be_a_name() {
+    for method in ["1", "null", "true", "[]", "{}", r#""""#, r#"" ""#, r#""\u00a0\t""#] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":5,"method":{method}}}"#);
+        let invalid = invalid(&text);
+        assert_eq!((invalid.code, invalid.id.as_str()), (ErrorCode::INVALID_REQUEST, "5"));
+        assert_eq!(invalid.cause.member(), Some(Member::Method), "{method}");
+    }
+    // No id and no valid method: not a notification, so it is answered.
+    let answered = invalid(r#"{"jsonrpc":"2.0","method":1,"params":"bar"}"#);
+    assert_eq!((answered.id, answered.wants_answer), (Id::NULL, true));
+    assert_eq!(invalid(r#"{"foo":"boo"}"#).cause.member(), Some(Member::Version));
+    assert_eq!(request(r#"{"jsonrpc":"2.0","id":1,"method":"\u0073um"}"#).method, "sum");
+    assert_eq!(request(r#"{"jsonrpc":"2.0","id":1,"method":"\ud83d\ude00"}"#).method, "😀");
+}
+
+/// Proves: J3, A17, A11
+#[test]
+fn scalar_params_are_answered_by_policy_and_never_for_a_notification() {
+    for params in ["0", "false", r#""bar""#, "1.5"] {
+        let call = format!(r#"{{"jsonrpc":"2.0","id":5,"method":"m","params":{params}}}"#);
+        let tick = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{params}}}"#);
+        let refused = invalid(&call);
+        assert_eq!((refused.code, refused.id.as_str()), (ErrorCode::INVALID_PARAMS, "5"));
+        assert!(refused.wants_answer);
+        assert!(!invalid(&tick).wants_answer);
+
+        let mut policy = Policy::default();
+        policy.scalar_params = ScalarParams::InvalidRequest;
+        let Message::Invalid(refused) = decode(call.as_bytes(), &policy) else {
+            panic!("refused");
+        };
+        assert_eq!(refused.code, ErrorCode::INVALID_REQUEST);
+        policy.scalar_params = ScalarParams::Accept;
+        let Message::Request(accepted) = decode(call.as_bytes(), &policy) else {
+            panic!("accepted");
+        };
+        assert_eq!(accepted.params.unwrap().as_str(), params);
+    }
+}
+
+/// Proves: C4, C5, C6, C20, C50, C51, C53
+#[test]
+fn a_response_is_a_result_or_an_error() {
+    let Message::Response(success) = read(r#"{"jsonrpc":"2.0","id":"a","result":null}"#) else {
+        panic!("a response");
+    };
+    assert_eq!(success.id.as_string().unwrap(), "a");
+    assert_eq!(success.outcome, Ok(RawJson::NULL));
+
+    let text = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"\u0050","data":null,"x":1}}"#;
+    let Message::Response(failure) = read(text) else {
+        panic!("a response");
+    };
+    let error = failure.outcome.unwrap_err();
+    assert!(failure.id.is_null());
+    assert_eq!((error.code, error.message.as_ref()), (ErrorCode::PARSE_ERROR, "P"));
+    assert_eq!(error.data, Some(RawJson::NULL));
+}
+
+/// Proves: C15, C29, C52, C51
+#[test]
+fn a_malformed_response_is_refused_and_never_answered() {
+    let both = DecodeError::TwoOutcomes;
+    for (text, cause) in [
+        (r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":"x"}}"#, both),
+        (r#"{"jsonrpc":"2.0","result":1}"#, DecodeError::Missing { member: Member::Id }),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"message":"x"}}"#, DecodeError::Missing { member: Member::Code }),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#, DecodeError::Missing { member: Member::Message }),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x","data":1,"data":2}}"#, DecodeError::Duplicate { member: Member::Data }),
+    ] {
+        let invalid = invalid(text);
+        assert_eq!(invalid.cause, cause);
+        assert!(!invalid.wants_answer, "{text}");
+    }
+    for text in [
+        r#"{"jsonrpc":"2.0","id":[1],"result":1}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":1}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":1.0,"message":"x"}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":"1","message":"x"}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":2}}"#,
+        r#"{"jsonrpc":"1.0","id":1,"result":1}"#,
+    ] {
+        assert!(!invalid(text).wants_answer, "{text}");
+    }
+}
+
+/// Proves: C32
+#[test]
+fn a_member_that_stands_twice_is_refused_however_it_is_spelled() {
+    for (text, member, id) in [
+        (r#"{"jsonrpc":"2.0","method":"m","method":"m","id":1}"#, Member::Method, "1"),
+        (r#"{"jsonrpc":"2.0","method":"m","m\u0065thod":"n","id":1}"#, Member::Method, "1"),
+        (r#"{"jsonrpc":"2.0","method":"m","id":1,"id":1}"#, Member::Id, "null"),
+        (r#"{"jsonrpc":"2.0","method":"m","params":null,"params":[],"id":1}"#, Member::Params, "1"),
+        (r#"{"jsonrpc":"2.0","jsonrpc":"2.0","method":"m","id":1}"#, Member::Version, "1"),
+    ] {
+        let invalid = invalid(text);
+        assert_eq!(invalid.cause, DecodeError::Duplicate { member });
+        assert_eq!(invalid.id.as_str(), id);
+    }
+    let inside = request(r#"{"jsonrpc":"2.0","method":"m","id":1,"params":{"a":1,"a":2}}"#);
+    assert_eq!(inside.params.unwrap().as_str(), r#"{"a":1,"a":2}"#);
+}
+
+#[test]
+fn extra_members_are_passed_over_unless_the_policy_says_otherwise() {
+    let mut strict = Policy::default();
+    strict.extra_members = ExtraMembers::Reject;
+    let long = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","{}":1}}"#, "n".repeat(60));
+    for (text, name) in [
+        (r#"{"jsonrpc":"2.0","id":1,"method":"m","meta":{"a":[1]}}"#, "meta".to_owned()),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"m","result":5}"#, "result".to_owned()),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"m","error":5}"#, "error".to_owned()),
+        (long.as_str(), format!("{}…", "n".repeat(40))),
+        (r#"{"jsonrpc":"2.0","id":1,"result":1,"params":[]}"#, "params".to_owned()),
+        (r#"{"jsonrpc":"2.0","id":1,"result":1,"\u0078":[]}"#, "x".to_owned()),
+    ] {
+        assert!(!matches!(read(text), Message::Invalid(_)), "{text}");
+        let Message::Invalid(refused) = decode(text.as_bytes(), &strict) else {
+            panic!("{text} is refused");
+        };
+        assert_eq!(refused.cause, DecodeError::UnknownMember { name: name.into() });
+        assert_eq!(refused.id.as_str(), "1");
+    }
+    let plain = br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
+    assert!(matches!(decode(plain, &strict), Message::Request(_)));
+}
+
+/// Proves: J11, J20, J21, J23
+#[test]
+fn a_batch_keeps_the_order_of_its_entries() {
+    let Message::Batch(entries) = read(
+        r#" [ {"jsonrpc":"2.0","id":1,"method":"a"}, 7, {"jsonrpc":"2.0","method":"b"}, [], {},
+             {"jsonrpc":"2.0","id":2,"result":0} ] "#,
+    ) else {
+        panic!("a batch");
+    };
+    let kinds: Vec<_> = entries
+        .iter()
+        .map(|entry| match entry {
+            Message::Request(request) => request.method.to_string(),
+            Message::Notification(notification) => notification.method.to_string(),
+            Message::Response(response) => response.id.to_string(),
+            Message::Invalid(invalid) => invalid.code.to_string(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(kinds, ["a", "-32600", "b", "-32600", "-32600", "2"]);
+}
+
+/// Proves: J12, J20
+#[test]
+fn a_batch_that_is_empty_or_too_long_is_one_error() {
+    let empty = invalid("[ ]");
+    assert_eq!((empty.cause, empty.id), (DecodeError::EmptyBatch, Id::NULL));
+    let entry = r#"{"jsonrpc":"2.0","method":"m"}"#;
+    let full = format!("[{}]", vec![entry; 1_000].join(","));
+    assert!(matches!(read(&full), Message::Batch(entries) if entries.len() == 1_000));
+    let over = format!("[{}]", vec![entry; 1_001].join(","));
+    assert_eq!(invalid(&over).cause, DecodeError::BatchTooLong { limit: 1_000 });
+    // Not JSON comes before too long.
+    let broken = format!("[{}", vec![entry; 1_001].join(","));
+    assert_eq!(invalid(&broken).code, ErrorCode::PARSE_ERROR);
+}
+
+/// Proves: J8, J16, J29, A12, A13, A15
+#[test]
+fn what_is_not_json_is_a_parse_error_with_null() {
+    for text in [
+        "", " ", "\n\n \n", "{", "[", "\"", "{\"jsonrpc\"", "{\"jsonrpc\":\"2.0\",", "nope", "'a'",
+        "[1,]", "{\"a\":1,}", "[,]", "{,}", "{\"a\"}", "01", "+1", "1.", ".5", "1e", "- 1", "NaN",
+        "Infinity", "tru", "\"\\", "\"\\u12", "\"\\u12g4\"", "\"\t\"", "{} ,", "[]]", "{}}", "/**/{}",
+        "[1}", "{\"a\":1]", "\u{a0}{}", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"} x",
+        "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"},", "\"\\ud800\\u1\"", "\"\\udc00\"",
+        "\"\\ud800\\ud800\"", "\"\\ud800x\"", "\"\\ud800\\n\"",
+    ] {
+        let invalid = invalid(text);
+        assert_eq!((invalid.code, invalid.id), (ErrorCode::PARSE_ERROR, Id::NULL), "{text}");
+        assert!(invalid.wants_answer);
+    }
+}
+
+/// Proves: A99
+#[test]
+fn a_bad_byte_is_refused_at_every_position() {
+    let good = "{\"jsonrpc\":\"2.0\",\"id\":\"é😀\",\"method\":\"m\",\"params\":[\"a\\u00e9b\"]}";
+    for at in 0..=good.len() {
+        for bad in [&b"\xff"[..], b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80"] {
+            let mut bytes = good.as_bytes().to_vec();
+            bytes.splice(at..at, bad.iter().copied());
+            let Message::Invalid(invalid) = decode(&bytes, &Policy::default()) else {
+                panic!("{bytes:?} is not UTF-8");
+            };
+            assert!(matches!(invalid.cause, DecodeError::Utf8 { offset } if offset <= at + 3));
+            assert_eq!(invalid.code, ErrorCode::PARSE_ERROR);
+        }
+        let mut bytes = good.as_bytes().to_vec();
+        bytes.insert(at, 0);
+        assert!(matches!(decode(&bytes, &Policy::default()), Message::Invalid(_)));
+    }
+}
+
+/// Proves: A96
+#[test]
+fn a_message_cut_at_any_byte_is_a_parse_error() {
+    let good = r#"{"jsonrpc":"2.0","id":1,"method":"m\n","params":[{"a":[1.5e3,true,null]}]}"#;
+    for end in 0..good.len() {
+        assert_eq!(invalid(&good[..end]).code, ErrorCode::PARSE_ERROR, "{end}");
+    }
+}
+
+fn nested(levels: usize) -> String {
+    let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+    format!(r#"{{"jsonrpc":"2.0","method":"m","params":{open}{close},"id":9}}"#)
+}
+
+/// Proves: A98
+#[test]
+fn depth_is_limited_exactly_and_the_id_survives() {
+    // The message's own object is the first level.
+    request(&nested(127));
+    let over = nested(128);
+    let refused = invalid(&over);
+    assert_eq!(refused.cause, DecodeError::TooDeep { limit: 128 });
+    assert_eq!(refused.id.as_str(), "9");
+    let objects = format!(
+        r#"{{"jsonrpc":"2.0","id":9,"method":"m","params":{}1{}}}"#,
+        r#"{"a":"#.repeat(128),
+        "}".repeat(128)
+    );
+    assert_eq!(invalid(&objects).cause, DecodeError::TooDeep { limit: 128 });
+
+    // One entry that is too deep leaves the others alone.
+    let batch = format!("[{},{}]", nested(127), nested(2));
+    let Message::Batch(entries) = read(&batch) else { panic!("a batch") };
+    assert!(matches!(&entries[0], Message::Invalid(i) if i.id.as_str() == "9"));
+    assert!(matches!(&entries[1], Message::Request(_)));
+}
+
+/// Proves: A98, A88
+#[test]
+fn bombs_are_refused_without_recursion() {
+    for levels in [1_000, 100_000, 500_000] {
+        assert!(matches!(invalid(&nested(levels)).cause, DecodeError::TooDeep { .. }));
+        assert_eq!(invalid(&"[".repeat(levels)).code, ErrorCode::PARSE_ERROR);
+        let open = r#"[{"":"#.repeat(levels / 10);
+        assert_eq!(invalid(&open).code, ErrorCode::PARSE_ERROR);
+        let closed = "[".repeat(levels) + &"]".repeat(levels);
+        let Message::Batch(entries) = read(&closed) else { panic!("a batch of one") };
+        assert!(matches!(&entries[..], [Message::Invalid(_)]));
+        let id = format!(r#"{{"jsonrpc":"2.0","method":"m","id":{closed}}}"#);
+        if id.len() <= 1024 * 1024 {
+            assert_eq!(invalid(&id).cause.member(), Some(Member::Id));
+        }
+    }
+    let notification = nested(1_000).replace(r#","id":9"#, "");
+    assert!(!invalid(&notification).wants_answer);
+}
+
+/// Proves: A98
+#[test]
+fn an_id_may_have_a_kibibyte() {
+    let with = |id: &str| format!(r#"{{"jsonrpc":"2.0","method":"m","id":{id}}}"#);
+    let longest = format!("\"{}\"", "i".repeat(1022));
+    assert_eq!(request(&with(&longest)).id.as_str(), longest);
+    let over = with(&format!("\"{}\"", "i".repeat(1023)));
+    let refused = invalid(&over);
+    assert_eq!(refused.cause, DecodeError::IdTooLong { length: 1025, limit: 1024 });
+    assert_eq!((refused.id, refused.wants_answer), (Id::NULL, true));
+    request(&with(&"9".repeat(1024)));
+    let digits = with(&"9".repeat(1025));
+    assert!(matches!(invalid(&digits).cause, DecodeError::IdTooLong { .. }));
+    let huge = with(&format!("\"{}\"", "i".repeat(1024 * 1024 - 100)));
+    assert!(matches!(invalid(&huge).cause, DecodeError::IdTooLong { .. }));
+}
+
+/// Proves: A92, A93, A94, J28
+#[test]
+fn a_message_may_have_a_mebibyte_or_what_the_policy_says() {
+    let sized = |bytes: usize| {
+        let frame = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[""]}"#;
+        frame.replace("\"\"", &format!("\"{}\"", "p".repeat(bytes - frame.len())))
+    };
+    let largest = sized(1024 * 1024);
+    assert_eq!(largest.len(), 1024 * 1024);
+    request(&largest);
+    let over = sized(1024 * 1024 + 1);
+    let refused = invalid(&over);
+    assert_eq!(refused.cause, DecodeError::TooLarge { limit: 1024 * 1024 });
+    assert_eq!((refused.code, refused.id), (ErrorCode::INVALID_REQUEST, Id::NULL));
+
+    let mut roomy = Policy::default();
+    roomy.max_message = over.len();
+    assert!(matches!(decode(over.as_bytes(), &roomy), Message::Request(_)));
+}
+
+/// Proves: J15
+#[test]
+fn syntax_comes_before_shape_and_shape_before_params() {
+    // Everything is wrong with it, but first of all it is not JSON.
+    assert_eq!(invalid(r#"{"jsonrpc":"1.0","method":1,"id":[],"params":7"#).code, ErrorCode::PARSE_ERROR);
+    let shape = invalid(r#"{"jsonrpc":"2.0","method":1,"id":1,"params":7}"#);
+    assert_eq!(shape.cause.member(), Some(Member::Method));
+    let params = invalid(r#"{"jsonrpc":"2.0","method":"m","id":1,"params":7}"#);
+    assert_eq!(params.code, ErrorCode::INVALID_PARAMS);
+}
+
+/// Proves: A2
+#[test]
+fn params_are_read_in_the_same_pass_when_method_comes_first() {
+    let policy = Policy::default();
+    let text = br#"{"jsonrpc":"2.0","method":"m","params":{"name":"Ada","x":[1]} , "id":7}"#;
+    #[derive(serde::Deserialize)]
+    struct Named<'a> {
+        name: &'a str,
+    }
+    let mut decoder = Decoder::new(text, &policy);
+    assert_eq!(decoder.method_before_params().as_deref(), Some("m"));
+    let named: Named<'_> = decoder.read_params().unwrap().unwrap();
+    assert_eq!(named.name, "Ada");
+    assert!(decoder.read_params::<Named<'_>>().is_none(), "once only");
+    let Message::Request(request) = decoder.finish() else { panic!("a request") };
+    assert_eq!(request.params.unwrap().as_str(), r#"{"name":"Ada","x":[1]}"#);
+    assert_eq!(request.id.as_str(), "7");
+
+    // A type that does not fit changes nothing for the message.
+    let mut decoder = Decoder::new(text, &policy);
+    decoder.method_before_params();
+    assert!(decoder.read_params::<(i64,)>().unwrap().is_err());
+    assert!(matches!(decoder.finish(), Message::Request(_)));
+
+    for other in [
+        &br#"{"jsonrpc":"2.0","params":[],"method":"m"}"#[..],
+        br#"{"jsonrpc":"2.0","method":"m"}"#,
+        br#"[{"jsonrpc":"2.0","method":"m","params":[]}]"#,
+        br#"{"jsonrpc":"2.0","id":1,"result":[]}"#,
+        br#"{"jsonrpc":"2.0","method":7,"params":[]}"#,
+        b"{]",
+        b"\xff",
+    ] {
+        let mut decoder = Decoder::new(other, &policy);
+        assert_eq!(decoder.method_before_params(), None);
+        assert_eq!(decoder.finish(), decode(other, &policy));
+    }
+}
+
+/// What a type ignores is still checked.
+///
+/// Proves: A98
+#[test]
+fn reading_ahead_overlooks_neither_depth_nor_surrogates() {
+    let policy = Policy::default();
+    for params in [format!("{}{}", "[".repeat(128), "]".repeat(128)), r#"["\ud800"]"#.to_owned()] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#);
+        let mut decoder = Decoder::new(text.as_bytes(), &policy);
+        decoder.method_before_params();
+        assert!(decoder.read_params::<serde::de::IgnoredAny>().unwrap().is_ok());
+        assert!(matches!(decoder.finish(), Message::Invalid(_)), "{params}");
+    }
+}
+
+#[test]
+fn raw_json_is_one_value_and_nothing_else() {
+    assert_eq!(RawJson::parse("\t{\"a\": 1e999}\n").unwrap().as_str(), "{\"a\": 1e999}");
+    let trailing = DecodeError::Syntax { offset: 2, error: SyntaxError::TrailingText };
+    assert_eq!(RawJson::parse("1 2"), Err(trailing));
+    assert!(RawJson::parse("").is_err());
+    for (text, kind) in [
+        ("null", Kind::Null),
+        ("true", Kind::Bool),
+        ("false", Kind::Bool),
+        ("-1", Kind::Number),
+        ("\"\"", Kind::String),
+        ("[]", Kind::Array),
+        ("{}", Kind::Object),
+    ] {
+        let raw = RawJson::parse(text).unwrap();
+        assert_eq!((raw.kind(), raw.to_string().as_str()), (kind, text));
+    }
+}
+
+/// Proves: C28, C63
+#[test]
+fn an_id_can_be_owned_if_it_is_a_string_or_fits_an_i64() {
+    let with = |id: &str| format!(r#"{{"jsonrpc":"2.0","method":"m","id":{id}}}"#);
+    for (id, owned) in [
+        ("7", RequestId::Number(7)),
+        ("-9223372036854775808", RequestId::Number(i64::MIN)),
+        (r#""7""#, RequestId::from("7")),
+        (r#""\u0037\n""#, RequestId::from("7\n")),
+    ] {
+        assert_eq!(request(&with(id)).id.to_request_id(), Ok(Some(owned)));
+    }
+    for id in ["1.5", "1.0", "9223372036854775808", "1e400"] {
+        let text = with(id);
+        let error = request(&text).id.to_request_id().unwrap_err();
+        let expected = format!("`id` must be an integer that fits i64, found the number {id}");
+        assert_eq!(error.to_string(), expected);
+    }
+    for (id, integer) in [
+        ("7", Some(7)),
+        ("7.0", Some(7)),
+        ("70e-1", Some(7)),
+        ("7.5", None),
+        ("1e300", None),
+        ("\"7\"", None),
+        ("null", None),
+    ] {
+        assert_eq!(request(&with(id)).id.as_i64(), integer, "{id}");
+    }
+}

@@ -1,0 +1,277 @@
+//! What must hold for any bytes at all: the bodies of the fuzz targets, which
+//! the ordinary tests replay over the corpus and over generated input.
+
+use std::time::{Duration, Instant};
+
+use caudal_core::{
+    CallError, Decoder, ErrorDetail, ExtraMembers, FrameError, FrameReader, Framing, Id, IdFormat,
+    JsonRpcError, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Message, NullId, Pending,
+    Policy, ScalarParams, decode, encode,
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::oracle::{self, Verdict};
+
+/// The policies under which every input is judged.
+pub fn policies() -> [Policy; 3] {
+    let lenient = Policy::default();
+    let mut strict = Policy::default();
+    strict.null_id = NullId::Reject;
+    strict.extra_members = ExtraMembers::Reject;
+    strict.scalar_params = ScalarParams::InvalidRequest;
+    let mut tight = Policy::default();
+    tight.max_message = 200;
+    tight.max_depth = 3;
+    tight.max_batch = 2;
+    tight.max_id = 4;
+    tight.scalar_params = ScalarParams::Accept;
+    [lenient, strict, tight]
+}
+
+/// The decoder and the oracle say the same; reading params ahead changes
+/// nothing; what was decoded can be written and decoded again.
+pub fn decoding(bytes: &[u8]) {
+    let nested = bytes.iter().filter(|b| matches!(b, b'[' | b'{')).count();
+    if nested > 1_000 {
+        // The oracle recurses; the decoder does not.
+        let _ = decode(bytes, &Policy::default());
+        return;
+    }
+    for policy in &policies() {
+        let message = decode(bytes, policy);
+        let verdict = oracle::judge(bytes, policy);
+        assert!(
+            agrees(&message, &verdict),
+            "{message:?}\n is not \n{verdict:?}\n under {policy:?}\n for {}",
+            String::from_utf8_lossy(bytes),
+        );
+        reads_ahead::<IgnoredAny>(bytes, policy, &message);
+        reads_ahead::<Value>(bytes, policy, &message);
+        reads_ahead::<(i64, i64)>(bytes, policy, &message);
+        survives(&message, policy);
+    }
+}
+
+fn agrees(message: &Message<'_>, verdict: &Verdict) -> bool {
+    let node = |text: &str| oracle::parse(text).expect("decoded text is JSON");
+    let params = |raw: Option<caudal_core::RawJson<'_>>| raw.map(|raw| node(raw.as_str()));
+    match (message, verdict) {
+        (Message::Request(m), Verdict::Request(id, method, p)) => {
+            node(m.id.as_str()) == *id && m.method == *method && params(m.params) == *p
+        }
+        (Message::Notification(m), Verdict::Notification(method, p)) => {
+            m.method == *method && params(m.params) == *p
+        }
+        (Message::Response(m), Verdict::Success(id, result)) => {
+            let outcome = m.outcome.as_ref().ok().map(|raw| node(raw.as_str()));
+            node(m.id.as_str()) == *id && outcome.as_ref() == Some(result)
+        }
+        (Message::Response(m), Verdict::Failure(id, code, message, data)) => {
+            let Err(error) = &m.outcome else { return false };
+            node(m.id.as_str()) == *id
+                && error.code == *code
+                && error.message == *message
+                && params(error.data) == *data
+        }
+        (Message::Batch(entries), Verdict::Batch(judged)) => {
+            entries.len() == judged.len()
+                && entries.iter().zip(judged).all(|(entry, judged)| agrees(entry, judged))
+        }
+        (
+            Message::Invalid(m),
+            Verdict::Invalid { code, id, wants_answer, field },
+        ) => {
+            m.code == *code
+                && node(m.id.as_str()) == *id
+                && m.wants_answer == *wants_answer
+                && m.cause.member().map(caudal_core::Member::name) == *field
+        }
+        _ => false,
+    }
+}
+
+fn reads_ahead<'a, T: Deserialize<'a>>(bytes: &'a [u8], policy: &Policy, expected: &Message<'a>) {
+    let mut decoder = Decoder::new(bytes, policy);
+    let method = decoder.method_before_params();
+    let params = decoder.read_params::<T>();
+    assert!(method.is_none() || params.is_some());
+    let message = decoder.finish();
+    assert_eq!(message, *expected, "reading params ahead changed the verdict");
+    let text = match &message {
+        Message::Request(request) => request.params,
+        Message::Notification(notification) => notification.params,
+        _ => return,
+    };
+    if let (Some(params), Some(text)) = (params, text) {
+        assert_eq!(params.is_ok(), text.read::<T>().is_ok());
+    }
+}
+
+/// Whatever is valid can be written again, and means the same.
+fn survives(message: &Message<'_>, policy: &Policy) {
+    let mut out = Vec::new();
+    match message {
+        Message::Request(request) => {
+            let raw = request.params.unwrap_or(caudal_core::RawJson::NULL);
+            match encode::call_raw(&mut out, request.id, &request.method, raw) {
+                Ok(()) => reads_as(&out, message, policy),
+                Err(_) => assert_eq!(policy.scalar_params, ScalarParams::Accept),
+            }
+            if let Ok(owned) = JsonRpcRequest::try_from(request.clone()) {
+                round_trips(&owned);
+            }
+        }
+        Message::Notification(notification) => {
+            let raw = notification.params.unwrap_or(caudal_core::RawJson::NULL);
+            match encode::notification_raw(&mut out, &notification.method, raw) {
+                Ok(()) => reads_as(&out, message, policy),
+                Err(_) => assert_eq!(policy.scalar_params, ScalarParams::Accept),
+            }
+            if let Ok(owned) = JsonRpcNotification::try_from(notification.clone()) {
+                round_trips(&owned);
+            }
+        }
+        Message::Response(response) => {
+            if let Ok(owned) = JsonRpcResponse::try_from(response.clone()) {
+                round_trips(&owned);
+            }
+            if let Ok(result) = response.outcome {
+                encode::reply_raw(&mut out, response.id, result);
+                reads_as(&out, message, policy);
+            }
+        }
+        Message::Batch(entries) => {
+            for entry in entries {
+                assert!(!matches!(entry, Message::Batch(_)), "a batch in a batch");
+                survives(entry, policy);
+            }
+        }
+        Message::Invalid(invalid) => {
+            let error = invalid.to_wire(ErrorDetail::Full);
+            encode::error(&mut out, invalid.id, &error);
+            let answer = decode(&out, &Policy::default());
+            assert!(matches!(answer, Message::Response(_)), "{answer:?}");
+        }
+        _ => {}
+    }
+}
+
+fn reads_as(written: &[u8], message: &Message<'_>, policy: &Policy) {
+    let mut roomy = *policy;
+    roomy.max_message = usize::MAX;
+    roomy.max_depth = usize::MAX;
+    assert_eq!(decode(written, &roomy), *message);
+}
+
+fn round_trips<T>(owned: &T)
+where
+    T: serde::Serialize + for<'de> Deserialize<'de> + PartialEq + std::fmt::Debug,
+{
+    let text = serde_json::to_string(owned).expect("a valid message serialises");
+    let again: T = serde_json::from_str(&text).expect("what was written can be read");
+    assert_eq!(again, *owned);
+}
+
+/// The frames and faults of a stream do not depend on how it was cut, no frame
+/// is larger than the limit, and nothing is held beyond it.
+pub fn framing(framing: Framing, bytes: &[u8]) {
+    const LIMIT: usize = 64;
+    let whole = read_all(framing, LIMIT, bytes, bytes.len().max(1));
+    for size in [1, 2, 7] {
+        let pieces = read_all(framing, LIMIT, bytes, size);
+        assert_eq!(pieces, whole, "{framing:?} in pieces of {size}: {bytes:?}");
+    }
+    for frame in whole.iter().flatten() {
+        assert!(!frame.is_empty() && frame.len() <= LIMIT);
+    }
+}
+
+/// Feeds `bytes` in pieces and collects frames and faults.
+pub fn read_all(
+    framing: Framing,
+    limit: usize,
+    bytes: &[u8],
+    size: usize,
+) -> Vec<Result<Vec<u8>, FrameError>> {
+    let mut reader = FrameReader::new(framing, limit);
+    let mut all = Vec::new();
+    let mut drain = |reader: &mut FrameReader, ended: bool| {
+        loop {
+            let next = if ended { reader.finish() } else { reader.next_frame() };
+            match next {
+                Ok(Some(frame)) => all.push(Ok(frame.to_vec())),
+                Ok(None) => return true,
+                Err(error) => {
+                    let fatal = error.is_fatal();
+                    all.push(Err(error));
+                    if fatal {
+                        return false;
+                    }
+                }
+            }
+        }
+    };
+    for piece in bytes.chunks(size) {
+        reader.push(piece);
+        if !drain(&mut reader, false) {
+            return all;
+        }
+        let held = reader.buffer_mut().len();
+        // Headers have a limit of their own.
+        assert!(held <= limit + 1 || framing == Framing::Header && held <= 8 * 1024 + 1);
+    }
+    drain(&mut reader, true);
+    all
+}
+
+/// Whatever arrives as answers, every call settles once.
+pub fn answers(bytes: &[u8]) {
+    for format in [IdFormat::Integer, IdFormat::Uuid] {
+        let start = Instant::now();
+        let mut pending = Pending::new(4, format, start);
+        let mut settled = [0; 4];
+        for call in 0..4_usize {
+            let deadline = start + Duration::from_millis(call as u64);
+            pending.insert(call, Some(deadline)).expect("there is room");
+        }
+        for (count, line) in bytes.split(|b| *b == b'\n').enumerate() {
+            let message = decode(line, &Policy::default());
+            let entries = match &message {
+                Message::Batch(entries) => entries.as_slice(),
+                single => std::slice::from_ref(single),
+            };
+            for entry in entries {
+                settle(entry, &mut pending, &mut settled);
+            }
+            if count == 1 {
+                for (_, call) in pending.expire(start + Duration::from_millis(1)) {
+                    settled[call] += 1;
+                }
+            }
+        }
+        for (call, error) in pending.close(caudal_core::CloseReason::remote()) {
+            assert!(error.is_fatal());
+            settled[call] += 1;
+        }
+        assert_eq!(settled, [1; 4]);
+        assert!(pending.is_empty());
+    }
+}
+
+fn settle(message: &Message<'_>, pending: &mut Pending<usize>, settled: &mut [i32; 4]) {
+    let Message::Response(response) = message else {
+        return;
+    };
+    if let Err(error) = &response.outcome
+        && let Ok(wire) = JsonRpcError::try_from(error.clone())
+    {
+        assert!(!CallError::from(wire).is_fatal());
+    }
+    if let Some(call) = pending.take(response.id) {
+        settled[call] += 1;
+        assert_eq!(pending.take(response.id), None, "an answer counts once");
+        assert_eq!(pending.take(Id::NULL), None);
+    }
+}
