@@ -44,9 +44,23 @@ fn a_request_is_its_id_method_and_params() {
 #[test]
 fn an_id_is_kept_to_the_letter() {
     for id in [
-        "1", "-1", "0", "-0", "1.0", "1.5", "1e2", "1E+2", "18446744073709551616", "1e400", "null",
-        "1234567890123456789012345678901234567890", r#""""#, r#""a""#, r#""\u0061\n\/""#,
-        "\"é😀\"", r#""null""#,
+        "1",
+        "-1",
+        "0",
+        "-0",
+        "1.0",
+        "1.5",
+        "1e2",
+        "1E+2",
+        "18446744073709551616",
+        "1e400",
+        "null",
+        "1234567890123456789012345678901234567890",
+        r#""""#,
+        r#""a""#,
+        r#""\u0061\n\/""#,
+        "\"é😀\"",
+        r#""null""#,
     ] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
         assert_eq!(request(&text).id.as_str(), id);
@@ -59,7 +73,10 @@ fn an_id_of_another_type_is_refused_with_null() {
     for id in ["true", "false", "[]", "{}", "[1]", r#"{"a":1}"#] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
         let invalid = invalid(&text);
-        assert_eq!((invalid.code, invalid.id), (ErrorCode::INVALID_REQUEST, Id::NULL));
+        assert_eq!(
+            (invalid.code, invalid.id),
+            (ErrorCode::INVALID_REQUEST, Id::NULL)
+        );
         assert!(invalid.wants_answer);
         assert_eq!(invalid.cause.member(), Some(Member::Id));
     }
@@ -72,7 +89,10 @@ fn a_message_without_id_is_a_notification_and_null_is_an_id() {
     else {
         panic!("a notification");
     };
-    assert_eq!((tick.method.as_ref(), tick.params.unwrap().as_str()), ("tick", "[1]"));
+    assert_eq!(
+        (tick.method.as_ref(), tick.params.unwrap().as_str()),
+        ("tick", "[1]")
+    );
     let null = request(r#"{"jsonrpc":"2.0","method":"tick","id":null}"#);
     assert!(null.id.is_null());
     assert_eq!(null.id.to_request_id(), Ok(None));
@@ -83,7 +103,10 @@ fn a_message_without_id_is_a_notification_and_null_is_an_id() {
     let Message::Invalid(refused) = decode(text, &policy) else {
         panic!("null is refused");
     };
-    assert_eq!((refused.cause, refused.wants_answer), (DecodeError::NullId, true));
+    assert_eq!(
+        (refused.cause, refused.wants_answer),
+        (DecodeError::NullId, true)
+    );
     let response = br#"{"jsonrpc":"2.0","result":1,"id":null}"#;
     assert!(matches!(decode(response, &policy), Message::Response(_)));
 }
@@ -91,32 +114,70 @@ fn a_message_without_id_is_a_notification_and_null_is_an_id() {
 /// Proves: J1, A3, A18, C16, C24, C45
 #[test]
 fn the_version_is_checked_with_the_id_kept() {
-    for version in [r#""1.0""#, r#""2""#, r#"" 2.0""#, "2.0", "2", "null", "true", "{}"] {
+    for version in [
+        r#""1.0""#,
+        r#""2""#,
+        r#"" 2.0""#,
+        "2.0",
+        "2",
+        "null",
+        "true",
+        "{}",
+    ] {
         let text = format!(r#"{{"jsonrpc":{version},"id":5,"method":"m"}}"#);
         let invalid = invalid(&text);
-        assert_eq!((invalid.code, invalid.id.as_str()), (ErrorCode::INVALID_REQUEST, "5"));
+        assert_eq!(
+            (invalid.code, invalid.id.as_str()),
+            (ErrorCode::INVALID_REQUEST, "5")
+        );
         assert_eq!(invalid.cause.member(), Some(Member::Version));
     }
     let missing = invalid(r#"{"id":5,"method":"m"}"#);
-    assert_eq!(missing.cause, DecodeError::Missing { member: Member::Version });
+    assert_eq!(
+        missing.cause,
+        DecodeError::Missing {
+            member: Member::Version
+        }
+    );
     request(r#"{"jsonrp\u0063":"\u0032.0","id":5,"method":"m"}"#);
 }
 
 /// Proves: J2, A16, A17, A96, C46
 #[test]
 fn a_method_must_be_a_name() {
-    for method in ["1", "null", "true", "[]", "{}", r#""""#, r#"" ""#, r#""\u00a0\t""#] {
+    for method in [
+        "1",
+        "null",
+        "true",
+        "[]",
+        "{}",
+        r#""""#,
+        r#"" ""#,
+        r#""\u00a0\t""#,
+    ] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":5,"method":{method}}}"#);
         let invalid = invalid(&text);
-        assert_eq!((invalid.code, invalid.id.as_str()), (ErrorCode::INVALID_REQUEST, "5"));
+        assert_eq!(
+            (invalid.code, invalid.id.as_str()),
+            (ErrorCode::INVALID_REQUEST, "5")
+        );
         assert_eq!(invalid.cause.member(), Some(Member::Method), "{method}");
     }
     // No id and no valid method: not a notification, so it is answered.
     let answered = invalid(r#"{"jsonrpc":"2.0","method":1,"params":"bar"}"#);
     assert_eq!((answered.id, answered.wants_answer), (Id::NULL, true));
-    assert_eq!(invalid(r#"{"foo":"boo"}"#).cause.member(), Some(Member::Version));
-    assert_eq!(request(r#"{"jsonrpc":"2.0","id":1,"method":"\u0073um"}"#).method, "sum");
-    assert_eq!(request(r#"{"jsonrpc":"2.0","id":1,"method":"\ud83d\ude00"}"#).method, "😀");
+    assert_eq!(
+        invalid(r#"{"foo":"boo"}"#).cause.member(),
+        Some(Member::Version)
+    );
+    assert_eq!(
+        request(r#"{"jsonrpc":"2.0","id":1,"method":"\u0073um"}"#).method,
+        "sum"
+    );
+    assert_eq!(
+        request(r#"{"jsonrpc":"2.0","id":1,"method":"\ud83d\ude00"}"#).method,
+        "😀"
+    );
 }
 
 /// Proves: J3, A17, A11
@@ -126,7 +187,10 @@ fn scalar_params_are_answered_by_policy_and_never_for_a_notification() {
         let call = format!(r#"{{"jsonrpc":"2.0","id":5,"method":"m","params":{params}}}"#);
         let tick = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{params}}}"#);
         let refused = invalid(&call);
-        assert_eq!((refused.code, refused.id.as_str()), (ErrorCode::INVALID_PARAMS, "5"));
+        assert_eq!(
+            (refused.code, refused.id.as_str()),
+            (ErrorCode::INVALID_PARAMS, "5")
+        );
         assert!(refused.wants_answer);
         assert!(!invalid(&tick).wants_answer);
 
@@ -159,7 +223,10 @@ fn a_response_is_a_result_or_an_error() {
     };
     let error = failure.outcome.unwrap_err();
     assert!(failure.id.is_null());
-    assert_eq!((error.code, error.message.as_ref()), (ErrorCode::PARSE_ERROR, "P"));
+    assert_eq!(
+        (error.code, error.message.as_ref()),
+        (ErrorCode::PARSE_ERROR, "P")
+    );
     assert_eq!(error.data, Some(RawJson::NULL));
 }
 
@@ -168,11 +235,32 @@ fn a_response_is_a_result_or_an_error() {
 fn a_malformed_response_is_refused_and_never_answered() {
     let both = DecodeError::TwoOutcomes;
     for (text, cause) in [
-        (r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":"x"}}"#, both),
-        (r#"{"jsonrpc":"2.0","result":1}"#, DecodeError::Missing { member: Member::Id }),
-        (r#"{"jsonrpc":"2.0","id":1,"error":{"message":"x"}}"#, DecodeError::Missing { member: Member::Code }),
-        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#, DecodeError::Missing { member: Member::Message }),
-        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x","data":1,"data":2}}"#, DecodeError::Duplicate { member: Member::Data }),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":"x"}}"#,
+            both,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","result":1}"#,
+            DecodeError::Missing { member: Member::Id },
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"error":{"message":"x"}}"#,
+            DecodeError::Missing {
+                member: Member::Code,
+            },
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#,
+            DecodeError::Missing {
+                member: Member::Message,
+            },
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x","data":1,"data":2}}"#,
+            DecodeError::Duplicate {
+                member: Member::Data,
+            },
+        ),
     ] {
         let invalid = invalid(text);
         assert_eq!(invalid.cause, cause);
@@ -195,11 +283,31 @@ fn a_malformed_response_is_refused_and_never_answered() {
 #[test]
 fn a_member_that_stands_twice_is_refused_however_it_is_spelled() {
     for (text, member, id) in [
-        (r#"{"jsonrpc":"2.0","method":"m","method":"m","id":1}"#, Member::Method, "1"),
-        (r#"{"jsonrpc":"2.0","method":"m","m\u0065thod":"n","id":1}"#, Member::Method, "1"),
-        (r#"{"jsonrpc":"2.0","method":"m","id":1,"id":1}"#, Member::Id, "null"),
-        (r#"{"jsonrpc":"2.0","method":"m","params":null,"params":[],"id":1}"#, Member::Params, "1"),
-        (r#"{"jsonrpc":"2.0","jsonrpc":"2.0","method":"m","id":1}"#, Member::Version, "1"),
+        (
+            r#"{"jsonrpc":"2.0","method":"m","method":"m","id":1}"#,
+            Member::Method,
+            "1",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","method":"m","m\u0065thod":"n","id":1}"#,
+            Member::Method,
+            "1",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","method":"m","id":1,"id":1}"#,
+            Member::Id,
+            "null",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","method":"m","params":null,"params":[],"id":1}"#,
+            Member::Params,
+            "1",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","jsonrpc":"2.0","method":"m","id":1}"#,
+            Member::Version,
+            "1",
+        ),
     ] {
         let invalid = invalid(text);
         assert_eq!(invalid.cause, DecodeError::Duplicate { member });
@@ -213,20 +321,41 @@ fn a_member_that_stands_twice_is_refused_however_it_is_spelled() {
 fn extra_members_are_passed_over_unless_the_policy_says_otherwise() {
     let mut strict = Policy::default();
     strict.extra_members = ExtraMembers::Reject;
-    let long = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","{}":1}}"#, "n".repeat(60));
+    let long = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"m","{}":1}}"#,
+        "n".repeat(60)
+    );
     for (text, name) in [
-        (r#"{"jsonrpc":"2.0","id":1,"method":"m","meta":{"a":[1]}}"#, "meta".to_owned()),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"m","result":5}"#, "result".to_owned()),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"m","error":5}"#, "error".to_owned()),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","meta":{"a":[1]}}"#,
+            "meta".to_owned(),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","result":5}"#,
+            "result".to_owned(),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","error":5}"#,
+            "error".to_owned(),
+        ),
         (long.as_str(), format!("{}…", "n".repeat(40))),
-        (r#"{"jsonrpc":"2.0","id":1,"result":1,"params":[]}"#, "params".to_owned()),
-        (r#"{"jsonrpc":"2.0","id":1,"result":1,"\u0078":[]}"#, "x".to_owned()),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"result":1,"params":[]}"#,
+            "params".to_owned(),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"result":1,"\u0078":[]}"#,
+            "x".to_owned(),
+        ),
     ] {
         assert!(!matches!(read(text), Message::Invalid(_)), "{text}");
         let Message::Invalid(refused) = decode(text.as_bytes(), &strict) else {
             panic!("{text} is refused");
         };
-        assert_eq!(refused.cause, DecodeError::UnknownMember { name: name.into() });
+        assert_eq!(
+            refused.cause,
+            DecodeError::UnknownMember { name: name.into() }
+        );
         assert_eq!(refused.id.as_str(), "1");
     }
     let plain = br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
@@ -264,7 +393,10 @@ fn a_batch_that_is_empty_or_too_long_is_one_error() {
     let full = format!("[{}]", vec![entry; 1_000].join(","));
     assert!(matches!(read(&full), Message::Batch(entries) if entries.len() == 1_000));
     let over = format!("[{}]", vec![entry; 1_001].join(","));
-    assert_eq!(invalid(&over).cause, DecodeError::BatchTooLong { limit: 1_000 });
+    assert_eq!(
+        invalid(&over).cause,
+        DecodeError::BatchTooLong { limit: 1_000 }
+    );
     // Not JSON comes before too long.
     let broken = format!("[{}", vec![entry; 1_001].join(","));
     assert_eq!(invalid(&broken).code, ErrorCode::PARSE_ERROR);
@@ -274,15 +406,55 @@ fn a_batch_that_is_empty_or_too_long_is_one_error() {
 #[test]
 fn what_is_not_json_is_a_parse_error_with_null() {
     for text in [
-        "", " ", "\n\n \n", "{", "[", "\"", "{\"jsonrpc\"", "{\"jsonrpc\":\"2.0\",", "nope", "'a'",
-        "[1,]", "{\"a\":1,}", "[,]", "{,}", "{\"a\"}", "01", "+1", "1.", ".5", "1e", "- 1", "NaN",
-        "Infinity", "tru", "\"\\", "\"\\u12", "\"\\u12g4\"", "\"\t\"", "{} ,", "[]]", "{}}", "/**/{}",
-        "[1}", "{\"a\":1]", "\u{a0}{}", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"} x",
-        "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"},", "\"\\ud800\\u1\"", "\"\\udc00\"",
-        "\"\\ud800\\ud800\"", "\"\\ud800x\"", "\"\\ud800\\n\"",
+        "",
+        " ",
+        "\n\n \n",
+        "{",
+        "[",
+        "\"",
+        "{\"jsonrpc\"",
+        "{\"jsonrpc\":\"2.0\",",
+        "nope",
+        "'a'",
+        "[1,]",
+        "{\"a\":1,}",
+        "[,]",
+        "{,}",
+        "{\"a\"}",
+        "01",
+        "+1",
+        "1.",
+        ".5",
+        "1e",
+        "- 1",
+        "NaN",
+        "Infinity",
+        "tru",
+        "\"\\",
+        "\"\\u12",
+        "\"\\u12g4\"",
+        "\"\t\"",
+        "{} ,",
+        "[]]",
+        "{}}",
+        "/**/{}",
+        "[1}",
+        "{\"a\":1]",
+        "\u{a0}{}",
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"} x",
+        "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"},",
+        "\"\\ud800\\u1\"",
+        "\"\\udc00\"",
+        "\"\\ud800\\ud800\"",
+        "\"\\ud800x\"",
+        "\"\\ud800\\n\"",
     ] {
         let invalid = invalid(text);
-        assert_eq!((invalid.code, invalid.id), (ErrorCode::PARSE_ERROR, Id::NULL), "{text}");
+        assert_eq!(
+            (invalid.code, invalid.id),
+            (ErrorCode::PARSE_ERROR, Id::NULL),
+            "{text}"
+        );
         assert!(invalid.wants_answer);
     }
 }
@@ -292,7 +464,13 @@ fn what_is_not_json_is_a_parse_error_with_null() {
 fn a_bad_byte_is_refused_at_every_position() {
     let good = "{\"jsonrpc\":\"2.0\",\"id\":\"é😀\",\"method\":\"m\",\"params\":[\"a\\u00e9b\"]}";
     for at in 0..=good.len() {
-        for bad in [&b"\xff"[..], b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80"] {
+        for bad in [
+            &b"\xff"[..],
+            b"\xc3",
+            b"\xed\xa0\x80",
+            b"\xc0\x80",
+            b"\xf4\x90\x80\x80",
+        ] {
             let mut bytes = good.as_bytes().to_vec();
             bytes.splice(at..at, bad.iter().copied());
             let Message::Invalid(invalid) = decode(&bytes, &Policy::default()) else {
@@ -303,7 +481,10 @@ fn a_bad_byte_is_refused_at_every_position() {
         }
         let mut bytes = good.as_bytes().to_vec();
         bytes.insert(at, 0);
-        assert!(matches!(decode(&bytes, &Policy::default()), Message::Invalid(_)));
+        assert!(matches!(
+            decode(&bytes, &Policy::default()),
+            Message::Invalid(_)
+        ));
     }
 }
 
@@ -339,7 +520,9 @@ fn depth_is_limited_exactly_and_the_id_survives() {
 
     // One entry that is too deep leaves the others alone.
     let batch = format!("[{},{}]", nested(127), nested(2));
-    let Message::Batch(entries) = read(&batch) else { panic!("a batch") };
+    let Message::Batch(entries) = read(&batch) else {
+        panic!("a batch")
+    };
     assert!(matches!(&entries[0], Message::Invalid(i) if i.id.as_str() == "9"));
     assert!(matches!(&entries[1], Message::Request(_)));
 }
@@ -348,12 +531,17 @@ fn depth_is_limited_exactly_and_the_id_survives() {
 #[test]
 fn bombs_are_refused_without_recursion() {
     for levels in [1_000, 100_000, 500_000] {
-        assert!(matches!(invalid(&nested(levels)).cause, DecodeError::TooDeep { .. }));
+        assert!(matches!(
+            invalid(&nested(levels)).cause,
+            DecodeError::TooDeep { .. }
+        ));
         assert_eq!(invalid(&"[".repeat(levels)).code, ErrorCode::PARSE_ERROR);
         let open = r#"[{"":"#.repeat(levels / 10);
         assert_eq!(invalid(&open).code, ErrorCode::PARSE_ERROR);
         let closed = "[".repeat(levels) + &"]".repeat(levels);
-        let Message::Batch(entries) = read(&closed) else { panic!("a batch of one") };
+        let Message::Batch(entries) = read(&closed) else {
+            panic!("a batch of one")
+        };
         assert!(matches!(&entries[..], [Message::Invalid(_)]));
         let id = format!(r#"{{"jsonrpc":"2.0","method":"m","id":{closed}}}"#);
         if id.len() <= 1024 * 1024 {
@@ -372,13 +560,25 @@ fn an_id_may_have_a_kibibyte() {
     assert_eq!(request(&with(&longest)).id.as_str(), longest);
     let over = with(&format!("\"{}\"", "i".repeat(1023)));
     let refused = invalid(&over);
-    assert_eq!(refused.cause, DecodeError::IdTooLong { length: 1025, limit: 1024 });
+    assert_eq!(
+        refused.cause,
+        DecodeError::IdTooLong {
+            length: 1025,
+            limit: 1024
+        }
+    );
     assert_eq!((refused.id, refused.wants_answer), (Id::NULL, true));
     request(&with(&"9".repeat(1024)));
     let digits = with(&"9".repeat(1025));
-    assert!(matches!(invalid(&digits).cause, DecodeError::IdTooLong { .. }));
+    assert!(matches!(
+        invalid(&digits).cause,
+        DecodeError::IdTooLong { .. }
+    ));
     let huge = with(&format!("\"{}\"", "i".repeat(1024 * 1024 - 100)));
-    assert!(matches!(invalid(&huge).cause, DecodeError::IdTooLong { .. }));
+    assert!(matches!(
+        invalid(&huge).cause,
+        DecodeError::IdTooLong { .. }
+    ));
 }
 
 /// Proves: A92, A93, A94, J28
@@ -394,18 +594,27 @@ fn a_message_may_have_a_mebibyte_or_what_the_policy_says() {
     let over = sized(1024 * 1024 + 1);
     let refused = invalid(&over);
     assert_eq!(refused.cause, DecodeError::TooLarge { limit: 1024 * 1024 });
-    assert_eq!((refused.code, refused.id), (ErrorCode::INVALID_REQUEST, Id::NULL));
+    assert_eq!(
+        (refused.code, refused.id),
+        (ErrorCode::INVALID_REQUEST, Id::NULL)
+    );
 
     let mut roomy = Policy::default();
     roomy.max_message = over.len();
-    assert!(matches!(decode(over.as_bytes(), &roomy), Message::Request(_)));
+    assert!(matches!(
+        decode(over.as_bytes(), &roomy),
+        Message::Request(_)
+    ));
 }
 
 /// Proves: J15
 #[test]
 fn syntax_comes_before_shape_and_shape_before_params() {
     // Everything is wrong with it, but first of all it is not JSON.
-    assert_eq!(invalid(r#"{"jsonrpc":"1.0","method":1,"id":[],"params":7"#).code, ErrorCode::PARSE_ERROR);
+    assert_eq!(
+        invalid(r#"{"jsonrpc":"1.0","method":1,"id":[],"params":7"#).code,
+        ErrorCode::PARSE_ERROR
+    );
     let shape = invalid(r#"{"jsonrpc":"2.0","method":1,"id":1,"params":7}"#);
     assert_eq!(shape.cause.member(), Some(Member::Method));
     let params = invalid(r#"{"jsonrpc":"2.0","method":"m","id":1,"params":7}"#);
@@ -426,8 +635,13 @@ fn params_are_read_in_the_same_pass_when_method_comes_first() {
     let named: Named<'_> = decoder.read_params().unwrap().unwrap();
     assert_eq!(named.name, "Ada");
     assert!(decoder.read_params::<Named<'_>>().is_none(), "once only");
-    let Message::Request(request) = decoder.finish() else { panic!("a request") };
-    assert_eq!(request.params.unwrap().as_str(), r#"{"name":"Ada","x":[1]}"#);
+    let Message::Request(request) = decoder.finish() else {
+        panic!("a request")
+    };
+    assert_eq!(
+        request.params.unwrap().as_str(),
+        r#"{"name":"Ada","x":[1]}"#
+    );
     assert_eq!(request.id.as_str(), "7");
 
     // A type that does not fit changes nothing for the message.
@@ -457,19 +671,33 @@ fn params_are_read_in_the_same_pass_when_method_comes_first() {
 #[test]
 fn reading_ahead_overlooks_neither_depth_nor_surrogates() {
     let policy = Policy::default();
-    for params in [format!("{}{}", "[".repeat(128), "]".repeat(128)), r#"["\ud800"]"#.to_owned()] {
+    for params in [
+        format!("{}{}", "[".repeat(128), "]".repeat(128)),
+        r#"["\ud800"]"#.to_owned(),
+    ] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#);
         let mut decoder = Decoder::new(text.as_bytes(), &policy);
         decoder.method_before_params();
-        assert!(decoder.read_params::<serde::de::IgnoredAny>().unwrap().is_ok());
+        assert!(
+            decoder
+                .read_params::<serde::de::IgnoredAny>()
+                .unwrap()
+                .is_ok()
+        );
         assert!(matches!(decoder.finish(), Message::Invalid(_)), "{params}");
     }
 }
 
 #[test]
 fn raw_json_is_one_value_and_nothing_else() {
-    assert_eq!(RawJson::parse("\t{\"a\": 1e999}\n").unwrap().as_str(), "{\"a\": 1e999}");
-    let trailing = DecodeError::Syntax { offset: 2, error: SyntaxError::TrailingText };
+    assert_eq!(
+        RawJson::parse("\t{\"a\": 1e999}\n").unwrap().as_str(),
+        "{\"a\": 1e999}"
+    );
+    let trailing = DecodeError::Syntax {
+        offset: 2,
+        error: SyntaxError::TrailingText,
+    };
     assert_eq!(RawJson::parse("1 2"), Err(trailing));
     assert!(RawJson::parse("").is_err());
     for (text, kind) in [

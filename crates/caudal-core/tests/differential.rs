@@ -11,7 +11,9 @@ fn json() -> impl Strategy<Value = String> {
         Just("null".to_owned()),
         any::<bool>().prop_map(|b| b.to_string()),
         any::<i64>().prop_map(|n| n.to_string()),
-        any::<f64>().prop_filter("finite", |f| f.is_finite()).prop_map(|f| format!("{f:e}")),
+        any::<f64>()
+            .prop_filter("finite", |f| f.is_finite())
+            .prop_map(|f| format!("{f:e}")),
         "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,20})?([eE][+-]?[0-9]{1,4})?",
         string(),
     ];

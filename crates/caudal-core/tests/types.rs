@@ -111,7 +111,15 @@ fn an_id_keeps_its_type_and_its_look() {
         assert_eq!(serde_json::from_str::<RequestId>(json).unwrap(), id);
     }
     assert_ne!(RequestId::from(7), RequestId::from("7"));
-    for wrong in ["null", "1.5", "true", "[]", "{}", "9223372036854775808", "1.0"] {
+    for wrong in [
+        "null",
+        "1.5",
+        "true",
+        "[]",
+        "{}",
+        "9223372036854775808",
+        "1.0",
+    ] {
         assert!(serde_json::from_str::<RequestId>(wrong).is_err(), "{wrong}");
     }
 }
@@ -128,10 +136,18 @@ fn every_natural_type_becomes_an_id() {
         1_u16.into(),
         1_u32.into(),
     ];
-    assert!(numbers.iter().all(|id| id.as_i64() == Some(1) && id.as_str().is_none()));
+    assert!(
+        numbers
+            .iter()
+            .all(|id| id.as_i64() == Some(1) && id.as_str().is_none())
+    );
     let owned = String::from("a");
     let strings: [RequestId; 3] = ["a".into(), (&owned).into(), owned.clone().into()];
-    assert!(strings.iter().all(|id| id.as_str() == Some("a") && id.as_i64().is_none()));
+    assert!(
+        strings
+            .iter()
+            .all(|id| id.as_str() == Some("a") && id.as_i64().is_none())
+    );
     assert_eq!(RequestId::from(&strings[0]), strings[0]);
     assert_eq!(RequestId::try_from(1_u64).unwrap(), 1.into());
     assert_eq!(RequestId::try_from(1_usize).unwrap(), 1.into());
@@ -156,7 +172,9 @@ fn a_null_id_is_an_id_and_a_missing_one_is_not() {
 fn null_params_are_no_params_and_empty_ones_are_some() {
     let read = |params: &str| {
         let json = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m"{params}}}"#);
-        serde_json::from_str::<JsonRpcRequest>(&json).unwrap().params
+        serde_json::from_str::<JsonRpcRequest>(&json)
+            .unwrap()
+            .params
     };
     assert_eq!(read(""), None);
     assert_eq!(read(r#","params":null"#), None);
@@ -172,25 +190,56 @@ fn null_params_are_no_params_and_empty_ones_are_some() {
 /// Proves: C9, C11, C22, C27, C48, C58, C61, A79
 #[test]
 fn an_error_has_data_only_if_it_was_given() {
-    assert_eq!(text(&JsonRpcError::new(7, "m")), r#"{"code":7,"message":"m"}"#);
+    assert_eq!(
+        text(&JsonRpcError::new(7, "m")),
+        r#"{"code":7,"message":"m"}"#
+    );
     assert_eq!(
         text(&JsonRpcError::with_data(7, "m", json!({"a": 1}))),
         r#"{"code":7,"message":"m","data":{"a":1}}"#
     );
     let null = JsonRpcError::new(7, "m").and_data(Value::Null);
     assert_eq!(text(&null), r#"{"code":7,"message":"m","data":null}"#);
-    assert_eq!(serde_json::from_str::<JsonRpcError>(&text(&null)).unwrap(), null);
+    assert_eq!(
+        serde_json::from_str::<JsonRpcError>(&text(&null)).unwrap(),
+        null
+    );
 }
 
 /// Proves: C10, C60, J14, A76, A77
 #[test]
 fn the_standard_errors_have_their_codes_and_texts() {
     let standard = [
-        (JsonRpcError::parse_error(), ErrorCode::PARSE_ERROR, -32700, "Parse error"),
-        (JsonRpcError::invalid_request(), ErrorCode::INVALID_REQUEST, -32600, "Invalid Request"),
-        (JsonRpcError::method_not_found(), ErrorCode::METHOD_NOT_FOUND, -32601, "Method not found"),
-        (JsonRpcError::invalid_params(), ErrorCode::INVALID_PARAMS, -32602, "Invalid params"),
-        (JsonRpcError::internal_error(), ErrorCode::INTERNAL_ERROR, -32603, "Internal error"),
+        (
+            JsonRpcError::parse_error(),
+            ErrorCode::PARSE_ERROR,
+            -32700,
+            "Parse error",
+        ),
+        (
+            JsonRpcError::invalid_request(),
+            ErrorCode::INVALID_REQUEST,
+            -32600,
+            "Invalid Request",
+        ),
+        (
+            JsonRpcError::method_not_found(),
+            ErrorCode::METHOD_NOT_FOUND,
+            -32601,
+            "Method not found",
+        ),
+        (
+            JsonRpcError::invalid_params(),
+            ErrorCode::INVALID_PARAMS,
+            -32602,
+            "Invalid params",
+        ),
+        (
+            JsonRpcError::internal_error(),
+            ErrorCode::INTERNAL_ERROR,
+            -32603,
+            "Internal error",
+        ),
     ];
     for (error, code, number, message) in standard {
         assert_eq!((error.code, error.code.get()), (code, number));
@@ -221,7 +270,10 @@ fn every_integer_is_a_code_of_some_class() {
     ] {
         let code = ErrorCode::from(code);
         assert_eq!(code.class(), class, "{code}");
-        assert_eq!(serde_json::from_str::<ErrorCode>(&text(&code)).unwrap(), code);
+        assert_eq!(
+            serde_json::from_str::<ErrorCode>(&text(&code)).unwrap(),
+            code
+        );
     }
     assert_eq!(i64::from(ErrorCode::SERVER_OVERLOADED), -32000);
     assert_eq!(ErrorCode::from(5), 5);
@@ -233,9 +285,24 @@ fn every_integer_is_a_code_of_some_class() {
 /// Proves: C16, C24, C45, C56, A3, J1
 #[test]
 fn only_the_exact_version_is_read() {
-    assert_eq!(serde_json::from_str::<Version>(r#""2.0""#).unwrap(), Version);
-    assert_eq!(serde_json::from_str::<Version>(r#""\u0032.0""#).unwrap(), Version);
-    for wrong in [r#""2""#, r#""2.00""#, r#"" 2.0""#, r#""1.0""#, "2.0", "2", "null", "[]"] {
+    assert_eq!(
+        serde_json::from_str::<Version>(r#""2.0""#).unwrap(),
+        Version
+    );
+    assert_eq!(
+        serde_json::from_str::<Version>(r#""\u0032.0""#).unwrap(),
+        Version
+    );
+    for wrong in [
+        r#""2""#,
+        r#""2.00""#,
+        r#"" 2.0""#,
+        r#""1.0""#,
+        "2.0",
+        "2",
+        "null",
+        "[]",
+    ] {
         assert!(serde_json::from_str::<Version>(wrong).is_err(), "{wrong}");
     }
 }
@@ -260,9 +327,15 @@ fn a_blank_method_is_neither_read_nor_written() {
 fn an_unknown_method_is_named_and_cut() {
     let long = "é".repeat(200);
     let error = JsonRpcError::unknown_method(&long);
-    assert_eq!(error.message, format!("Method not found: {}…", "é".repeat(128)));
+    assert_eq!(
+        error.message,
+        format!("Method not found: {}…", "é".repeat(128))
+    );
     assert_eq!(error.code, ErrorCode::METHOD_NOT_FOUND);
-    assert_eq!(JsonRpcError::unknown_method("a").data, Some(json!({"method": "a"})));
+    assert_eq!(
+        JsonRpcError::unknown_method("a").data,
+        Some(json!({"method": "a"}))
+    );
 }
 
 /// The seven worked examples of the data model.
@@ -311,7 +384,9 @@ fn any_value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
-        any::<f64>().prop_filter("finite", |f| f.is_finite()).prop_map(Value::from),
+        any::<f64>()
+            .prop_filter("finite", |f| f.is_finite())
+            .prop_map(Value::from),
         ".*".prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 32, 6, |inner| {
@@ -324,7 +399,10 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 fn any_id() -> impl Strategy<Value = RequestId> {
-    prop_oneof![any::<i64>().prop_map(RequestId::from), ".*".prop_map(RequestId::from)]
+    prop_oneof![
+        any::<i64>().prop_map(RequestId::from),
+        ".*".prop_map(RequestId::from)
+    ]
 }
 
 proptest! {
@@ -369,5 +447,8 @@ fn the_crate_stands_on_five_others() {
         .filter_map(|line| line.split(['.', ' ', '=']).next())
         .filter(|name| !name.is_empty())
         .collect();
-    assert_eq!(names, ["bytes", "memchr", "serde", "serde_json", "thiserror"]);
+    assert_eq!(
+        names,
+        ["bytes", "memchr", "serde", "serde_json", "thiserror"]
+    );
 }

@@ -19,7 +19,10 @@ pub use reader::FrameReader;
 
 use thiserror::Error;
 
+use crate::decode::DecodeError;
 use crate::encode::{Output, or_restore};
+use crate::error::JsonRpcError;
+use crate::policy::ErrorDetail;
 
 /// How messages are told apart in a stream.
 ///
@@ -171,6 +174,32 @@ impl FrameError {
             | Self::TwoLengths
             | Self::HeadersTooLarge { .. }
             | Self::Truncated => true,
+        }
+    }
+}
+
+impl FrameError {
+    /// The error object that tells the sender, with `id` null.
+    ///
+    /// ```
+    /// use caudal_core::{ErrorDetail, FrameError};
+    ///
+    /// let told = FrameError::TooLarge { limit: 1024 }.to_wire(ErrorDetail::Full);
+    /// assert_eq!((told.code.get(), told.message.as_str()), (-32600, "Request payload too large"));
+    ///
+    /// let told = FrameError::EmptyBody.to_wire(ErrorDetail::Full);
+    /// assert_eq!((told.code.get(), told.message.as_str()), (-32700, "Parse error: `Content-Length` is 0"));
+    /// ```
+    #[must_use]
+    pub fn to_wire(&self, detail: ErrorDetail) -> JsonRpcError {
+        match (self, detail) {
+            (Self::TooLarge { limit }, _) => {
+                DecodeError::TooLarge { limit: *limit }.to_wire(detail)
+            }
+            (_, ErrorDetail::Minimal) => JsonRpcError::parse_error(),
+            (_, ErrorDetail::Full) => {
+                JsonRpcError::parse_error().and_message(format!("Parse error: {self}"))
+            }
         }
     }
 }

@@ -77,11 +77,19 @@ fn agrees(message: &Message<'_>, verdict: &Verdict) -> bool {
         }
         (Message::Batch(entries), Verdict::Batch(judged)) => {
             entries.len() == judged.len()
-                && entries.iter().zip(judged).all(|(entry, judged)| agrees(entry, judged))
+                && entries
+                    .iter()
+                    .zip(judged)
+                    .all(|(entry, judged)| agrees(entry, judged))
         }
         (
             Message::Invalid(m),
-            Verdict::Invalid { code, id, wants_answer, field },
+            Verdict::Invalid {
+                code,
+                id,
+                wants_answer,
+                field,
+            },
         ) => {
             m.code == *code
                 && node(m.id.as_str()) == *id
@@ -98,7 +106,10 @@ fn reads_ahead<'a, T: Deserialize<'a>>(bytes: &'a [u8], policy: &Policy, expecte
     let params = decoder.read_params::<T>();
     assert!(method.is_none() || params.is_some());
     let message = decoder.finish();
-    assert_eq!(message, *expected, "reading params ahead changed the verdict");
+    assert_eq!(
+        message, *expected,
+        "reading params ahead changed the verdict"
+    );
     let text = match &message {
         Message::Request(request) => request.params,
         Message::Notification(notification) => notification.params,
@@ -199,7 +210,11 @@ pub fn read_all(
     let mut all = Vec::new();
     let mut drain = |reader: &mut FrameReader, ended: bool| {
         loop {
-            let next = if ended { reader.finish() } else { reader.next_frame() };
+            let next = if ended {
+                reader.finish()
+            } else {
+                reader.next_frame()
+            };
             match next {
                 Ok(Some(frame)) => all.push(Ok(frame.to_vec())),
                 Ok(None) => return true,

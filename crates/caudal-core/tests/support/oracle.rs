@@ -125,7 +125,8 @@ impl Members {
     }
 
     fn value(&self, name: &str) -> Option<Node> {
-        self.text(name).map(|text| parse(text).expect("valid as part of a valid text"))
+        self.text(name)
+            .map(|text| parse(text).expect("valid as part of a valid text"))
     }
 
     fn has_other_than(&self, known: &[&str]) -> bool {
@@ -156,9 +157,9 @@ fn judge_entry(entry: &str, around: usize, policy: &Policy) -> Verdict {
     let answers = method.is_none() && (result.is_some() || error.is_some());
     let id_is_good = match id {
         None | Some(Node::Null) => true,
-        Some(Node::Number(_) | Node::String(_)) => {
-            members.text("id").is_some_and(|text| text.len() <= policy.max_id)
-        }
+        Some(Node::Number(_) | Node::String(_)) => members
+            .text("id")
+            .is_some_and(|text| text.len() <= policy.max_id),
         Some(_) => false,
     };
     let echo = match &id {
@@ -209,7 +210,9 @@ fn judge_entry(entry: &str, around: usize, policy: &Policy) -> Verdict {
         Some(Node::String(name)) if !name.trim().is_empty() => name,
         _ => return refuse(-32600, Some("method"), false),
     };
-    let params = members.value("params").filter(|params| *params != Node::Null);
+    let params = members
+        .value("params")
+        .filter(|params| *params != Node::Null);
     let scalar = params
         .as_ref()
         .is_some_and(|p| !matches!(p, Node::Array(_) | Node::Object(_)));

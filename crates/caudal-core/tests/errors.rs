@@ -1,0 +1,166 @@
+//! The two families of errors: what travelled, and what happened here.
+
+use std::error::Error;
+use std::io;
+
+use caudal_core::{
+    CallError, CloseReason, DecodeError, EncodeError, ErrorCode, FrameError, Incident,
+    JsonRpcError, encode,
+};
+
+/// A failure with a failure behind it.
+#[derive(Debug, thiserror::Error)]
+#[error("the order could not be stored")]
+struct StoreError(#[source] io::Error);
+
+fn chain(error: &dyn Error) -> Vec<String> {
+    let mut texts = vec![error.to_string()];
+    let mut next = error.source();
+    while let Some(error) = next {
+        texts.push(error.to_string());
+        next = error.source();
+    }
+    texts
+}
+
+/// Proves: A81, A82, A83, J30
+#[test]
+fn an_incident_keeps_the_cause_here_and_sends_its_number() {
+    let incident = Incident::new(StoreError(io::Error::other("disk 7 is gone")));
+    let number = incident.correlation().to_string();
+    assert_eq!(
+        chain(&incident),
+        [
+            format!("internal error {number}"),
+            "the order could not be stored".to_owned(),
+            "disk 7 is gone".to_owned(),
+        ]
+    );
+    let sent = serde_json::to_string(&incident.to_wire()).unwrap();
+    assert_eq!(
+        sent,
+        format!(
+            r#"{{"code":-32603,"message":"Internal error","data":{{"correlation":"{number}"}}}}"#
+        )
+    );
+    assert_ne!(
+        Incident::new("a").correlation(),
+        Incident::new("a").correlation()
+    );
+    // Captured where `RUST_BACKTRACE` asks for it; there in any case.
+    let _ = incident.backtrace().status();
+}
+
+/// Proves: A80
+#[test]
+fn errors_cross_threads_with_all_they_hold() {
+    fn crosses<E: Error + Send + Sync + 'static>(error: E) -> Vec<String> {
+        std::thread::spawn(move || chain(&error)).join().unwrap()
+    }
+    assert_eq!(
+        crosses(Incident::new(StoreError(io::Error::other("gone")))).len(),
+        3
+    );
+    assert_eq!(
+        crosses(JsonRpcError::parse_error()),
+        ["Parse error (code -32700)"]
+    );
+    let closed = CallError::Closed(CloseReason::failed(io::Error::other("reset")));
+    assert_eq!(
+        crosses(closed),
+        ["the connection is closed", "the connection failed", "reset"]
+    );
+}
+
+/// Proves: A83, C59
+#[test]
+fn every_local_error_says_its_own_level_and_keeps_the_rest() {
+    let remote = CallError::from(JsonRpcError::new(1001, "out of stock"));
+    assert_eq!(
+        chain(&remote),
+        [
+            "the other side answered with an error",
+            "out of stock (code 1001)"
+        ]
+    );
+    let blank = encode::notification(&mut Vec::new(), "", &()).unwrap_err();
+    assert_eq!(
+        chain(&CallError::from(blank)),
+        [
+            "the call could not be written",
+            "`method` must not be blank"
+        ]
+    );
+    let bad = CallError::from(DecodeError::TwoOutcomes);
+    assert_eq!(
+        chain(&bad)[1],
+        "a response must not have both `result` and `error`"
+    );
+    let shape = CallError::Result(serde_json::from_str::<i64>("[]").unwrap_err());
+    assert_eq!(
+        chain(&shape)[0],
+        "the result does not have the expected shape"
+    );
+    assert_eq!(chain(&shape).len(), 2);
+    for (error, text) in [
+        (CallError::Timeout, "no answer came in time"),
+        (CallError::Cancelled, "the call was cancelled"),
+    ] {
+        assert_eq!(chain(&error), [text]);
+    }
+    assert_eq!(CloseReason::local().to_string(), "closed by this side");
+    assert_eq!(
+        CloseReason::remote().to_string(),
+        "closed by the other side"
+    );
+}
+
+/// Proves: A84, A87
+#[test]
+fn recoverable_and_fatal_are_told_apart() {
+    let call = |error: CallError| (error.is_fatal(), error.may_have_run());
+    assert_eq!(call(CallError::Timeout), (false, true));
+    assert_eq!(call(CallError::Cancelled), (false, true));
+    assert_eq!(call(JsonRpcError::internal_error().into()), (false, true));
+    assert_eq!(call(CallError::TooManyPending { limit: 1 }), (false, false));
+    assert_eq!(call(EncodeError::BlankMethod.into()), (false, false));
+    assert_eq!(call(CallError::Closed(CloseReason::remote())), (true, true));
+
+    let value = || "x".into();
+    for (error, fatal) in [
+        (FrameError::TooLarge { limit: 1 }, false),
+        (FrameError::StrayLine { line: value() }, false),
+        (FrameError::EmptyBody, false),
+        (FrameError::WrongCharset { value: value() }, false),
+        (FrameError::MissingLength, true),
+        (FrameError::BadLength { value: value() }, true),
+        (FrameError::TwoLengths, true),
+        (FrameError::HeadersTooLarge { limit: 1 }, true),
+        (FrameError::Truncated, true),
+    ] {
+        assert_eq!(error.is_fatal(), fatal, "{error}");
+        assert!(!error.to_string().ends_with('.'));
+    }
+}
+
+/// Proves: A76, A78
+#[test]
+fn a_wire_error_is_an_error_with_a_code() {
+    fn handler(stock: u32) -> Result<u32, JsonRpcError> {
+        stock
+            .checked_sub(1)
+            .ok_or_else(|| JsonRpcError::new(1001, "out of stock"))
+    }
+    fn caller() -> Result<u32, Box<dyn Error>> {
+        Ok(handler(0)?)
+    }
+    assert_eq!(handler(3), Ok(2));
+    assert_eq!(
+        caller().unwrap_err().to_string(),
+        "out of stock (code 1001)"
+    );
+    assert_eq!(
+        JsonRpcError::invalid_params().code,
+        ErrorCode::INVALID_PARAMS
+    );
+}

@@ -1,0 +1,490 @@
+//! Outgoing calls: every one settles once, on time, and for the right reason.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use caudal_core::{
+    CallError, CallId, CloseReason, FrameError, IdFormat, Message, Pending, Policy, decode,
+};
+use proptest::prelude::*;
+
+const FORMATS: [IdFormat; 2] = [IdFormat::Integer, IdFormat::Uuid];
+
+/// Gives the reply with this id text to the table.
+fn reply<W>(pending: &mut Pending<W>, id: &str) -> Option<W> {
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":null}}"#);
+    match decode(text.as_bytes(), &Policy::default()) {
+        Message::Response(response) => pending.take(response.id),
+        other => panic!("{other:?}"),
+    }
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Proves: A26, A29
+#[test]
+fn a_reply_finds_its_own_caller() {
+    for format in FORMATS {
+        let mut pending = Pending::new(100, format, Instant::now());
+        let ids: Vec<_> = (0..100).map(|n| pending.insert(n, None).unwrap()).collect();
+        for n in [50, 0, 99, 7] {
+            assert_eq!(reply(&mut pending, &ids[n].to_string()), Some(n));
+        }
+        assert_eq!(pending.len(), 96);
+    }
+}
+
+/// Proves: A26, A40
+#[test]
+fn a_late_duplicate_or_foreign_reply_finds_no_one() {
+    for format in FORMATS {
+        let start = Instant::now();
+        let mut pending = Pending::new(2, format, start);
+        let first = pending.insert("first", Some(start)).unwrap();
+        assert_eq!(pending.expire(start).count(), 1);
+        let second = pending.insert("second", None).unwrap();
+        // The slot is the same; the id is not.
+        assert_ne!(first, second);
+        assert_eq!(reply(&mut pending, &first.to_string()), None, "late");
+        for foreign in [
+            "null",
+            "0",
+            "-1",
+            "2",
+            "999",
+            "1.5",
+            "1e300",
+            "\"1\"",
+            "\"\"",
+            "18446744073709551617",
+        ] {
+            assert_eq!(reply(&mut pending, foreign), None, "{foreign}");
+        }
+        let uuid = "\"00000000-0000-4000-8000-000000000000\"";
+        assert_eq!(reply(&mut pending, uuid), None);
+        assert_eq!(reply(&mut pending, &second.to_string()), Some("second"));
+        assert_eq!(reply(&mut pending, &second.to_string()), None, "duplicate");
+        assert_eq!(pending.cancel(second), None);
+        assert!(!pending.set_deadline(second, None));
+    }
+}
+
+/// Proves: A26
+#[test]
+fn ids_are_compared_as_json_values() {
+    let mut pending = Pending::new(8, IdFormat::Integer, Instant::now());
+    for spelled in ["1.0", "2e0", "0.3e1"] {
+        pending.insert(spelled, None).unwrap();
+        // A string is never the number it spells.
+        assert_eq!(reply(&mut pending, &format!("\"{spelled}\"")), None);
+    }
+    for spelled in ["1.0", "2e0", "0.3e1"] {
+        assert_eq!(reply(&mut pending, spelled), Some(spelled));
+    }
+    let mut pending = Pending::new(8, IdFormat::Uuid, Instant::now());
+    let id = pending.insert("call", None).unwrap().to_string();
+    let escaped = id
+        .replacen('-', r"\u002d", 1)
+        .to_uppercase()
+        .replace(r"\U002D", r"\u002d");
+    assert_eq!(reply(&mut pending, &escaped), Some("call"));
+}
+
+/// Proves: A24, A40, A41, A43
+#[test]
+fn ids_are_unique_and_look_as_chosen() {
+    let mut seen = HashSet::new();
+    let mut pending = Pending::new(3, IdFormat::Integer, Instant::now());
+    for _ in 0..1_000 {
+        let ids: Vec<_> = (0..3).map(|_| pending.insert((), None).unwrap()).collect();
+        for id in ids {
+            assert!(seen.insert(id.to_string()), "{id} was used before");
+            let number = id.to_request_id().as_i64().unwrap();
+            assert!((1..1 << 53).contains(&number));
+            pending.cancel(id);
+        }
+    }
+    let mut pending = Pending::new(3, IdFormat::Uuid, Instant::now());
+    for _ in 0..1_000 {
+        let id = pending.insert((), None).unwrap();
+        let text = id.to_request_id().as_str().unwrap().to_owned();
+        assert_eq!(id.to_string(), format!("\"{text}\""));
+        let parts: Vec<_> = text.split('-').map(str::len).collect();
+        assert_eq!(parts, [8, 4, 4, 4, 12]);
+        assert_eq!(&text[14..15], "4", "version 4");
+        assert!("89ab".contains(&text[19..20]), "the variant of RFC 9562");
+        assert!(seen.insert(text));
+        pending.cancel(id);
+    }
+    // Two connections never share one.
+    let mut other = Pending::new(3, IdFormat::Uuid, Instant::now());
+    assert!(seen.insert(other.insert((), None).unwrap().to_string()));
+}
+
+/// Proves: A42
+#[test]
+fn tables_of_many_threads_never_share_a_uuid() {
+    let ids: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut pending = Pending::new(1_000, IdFormat::Uuid, Instant::now());
+                    let ids = (0..1_000).map(|_| pending.insert((), None).unwrap().to_string());
+                    ids.collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 4_000);
+}
+
+/// Proves: A73, A89, A90
+#[test]
+fn the_table_is_bounded_exactly() {
+    for format in FORMATS {
+        let mut pending = Pending::new(1_024, format, Instant::now());
+        let ids: Vec<_> = (0..1_024)
+            .map(|n| pending.insert(n, None).unwrap())
+            .collect();
+        let error = pending.insert(0, None).unwrap_err();
+        assert!(matches!(error, CallError::TooManyPending { limit: 1_024 }));
+        assert_eq!(error.to_string(), "1024 calls already wait for an answer");
+        assert_eq!(pending.cancel(ids[5]), Some(5));
+        pending.insert(1, None).unwrap();
+        assert!(pending.insert(1, None).is_err());
+    }
+    let mut none = Pending::new(0, IdFormat::Integer, Instant::now());
+    assert!(matches!(
+        none.insert((), None),
+        Err(CallError::TooManyPending { limit: 0 })
+    ));
+    let mut huge = Pending::new(usize::MAX, IdFormat::Integer, Instant::now());
+    huge.insert((), None).unwrap();
+}
+
+/// Proves: A25, A37, A38, A72
+#[test]
+fn a_call_expires_at_its_deadline_and_not_before() {
+    for format in FORMATS {
+        let start = Instant::now();
+        let mut pending = Pending::new(64, format, start);
+        let nanos = [
+            0,
+            1,
+            999_999,
+            1_000_000,
+            1_000_001,
+            63_999_999,
+            64_000_000,
+            30_000_000_000,
+        ];
+        for n in nanos {
+            pending
+                .insert(n, Some(start + Duration::from_nanos(n)))
+                .unwrap();
+        }
+        for n in nanos {
+            let deadline = start + Duration::from_nanos(n);
+            if let Some(before) = deadline.checked_sub(Duration::from_nanos(1)) {
+                assert_eq!(pending.expire(before).count(), 0, "{n} is not due");
+            }
+            let due: Vec<_> = pending.expire(deadline).map(|(_, waiter)| waiter).collect();
+            assert_eq!(due, [n]);
+        }
+        assert!(pending.is_empty());
+        assert_eq!(pending.next_wakeup(), None);
+    }
+}
+
+/// Proves: A36, A37
+#[test]
+fn whoever_wakes_when_told_is_never_more_than_a_millisecond_late() {
+    let start = Instant::now();
+    let mut pending = Pending::new(1_000, IdFormat::Integer, start);
+    let mut deadlines = BTreeMap::new();
+    for n in 0..1_000_u64 {
+        // Spread over every level of the wheel: from microseconds to years.
+        let after = Duration::from_micros(n.pow(5) * 77 + n);
+        let id = pending.insert(n, Some(start + after)).unwrap();
+        deadlines.insert(n, (after, id));
+    }
+    let (mut now, mut wakeups) = (start, 0);
+    while let Some(wakeup) = pending.next_wakeup() {
+        wakeups += 1;
+        now = now.max(wakeup);
+        for (id, n) in pending.expire(now) {
+            let (after, expected) = deadlines.remove(&n).unwrap();
+            assert_eq!(id, expected);
+            assert!(now >= start + after, "{n} came early");
+            assert!(now <= start + after + ms(1), "{n} came late");
+        }
+    }
+    assert!(deadlines.is_empty());
+    assert!(wakeups < 8_000, "{wakeups} wake-ups for 1000 calls");
+}
+
+#[test]
+fn deadlines_can_be_moved_and_lie_anywhere() {
+    let start = Instant::now();
+    let mut pending = Pending::new(8, IdFormat::Integer, start + ms(10));
+    let past = pending.insert("past", Some(start)).unwrap();
+    let far = start + Duration::from_secs(60 * 60 * 24 * 365 * 40);
+    let moved = pending.insert("moved", Some(start + ms(20))).unwrap();
+    pending.insert("far", Some(far)).unwrap();
+    assert!(pending.set_deadline(moved, Some(start + ms(5_000))));
+    assert_eq!(
+        pending.expire(start + ms(10)).collect::<Vec<_>>(),
+        [(past, "past")]
+    );
+    assert_eq!(pending.expire(start + ms(4_999)).count(), 0);
+    assert_eq!(
+        pending.expire(start + ms(5_000)).collect::<Vec<_>>(),
+        [(moved, "moved")]
+    );
+    // A clock that steps back changes nothing.
+    assert_eq!(pending.expire(start).count(), 0);
+    assert_eq!(pending.expire(far - ms(1)).count(), 0);
+    assert_eq!(
+        pending.expire(far).map(|(_, w)| w).collect::<Vec<_>>(),
+        ["far"]
+    );
+}
+
+#[test]
+fn what_is_due_and_not_asked_for_stays_due() {
+    let start = Instant::now();
+    let mut pending = Pending::new(8, IdFormat::Integer, start);
+    let ids: Vec<_> = (0..3)
+        .map(|n| pending.insert(n, Some(start)).unwrap())
+        .collect();
+    let (_, first) = pending.expire(start).next().unwrap();
+    assert_eq!(pending.len(), 2);
+    assert!(pending.next_wakeup().unwrap() <= start);
+    // A reply may still win against a timeout that nobody has heard of.
+    let other = (0..3).find(|n| *n != first).unwrap();
+    assert_eq!(pending.cancel(ids[other]), Some(other));
+    assert_eq!(pending.expire(start).count(), 1);
+}
+
+/// Proves: A53, A101, A102
+#[test]
+fn closing_fails_every_call_with_the_reason() {
+    let mut pending = Pending::new(8, IdFormat::Integer, Instant::now());
+    let ids: Vec<_> = (0..3).map(|n| pending.insert(n, None).unwrap()).collect();
+    pending.cancel(ids[1]);
+    let reason = CloseReason::failed(FrameError::MissingLength);
+    let failed: Vec<_> = pending.close(reason).collect();
+    assert_eq!(failed.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [0, 2]);
+    for (_, error) in failed {
+        assert!(error.is_fatal());
+        assert_eq!(error.to_string(), "the connection is closed");
+        let reason = error.source().unwrap();
+        assert_eq!(reason.to_string(), "the connection failed");
+        assert_eq!(
+            reason.source().unwrap().to_string(),
+            "`Content-Length` is missing"
+        );
+    }
+    assert!(pending.is_empty());
+    assert_eq!(reply(&mut pending, &ids[0].to_string()), None);
+    assert!(matches!(pending.insert(9, None), Err(CallError::Closed(_))));
+    assert_eq!(pending.expire(Instant::now() + ms(1_000_000)).count(), 0);
+}
+
+/// The work that time passing makes does not grow with how many wait.
+///
+/// Proves: A30, A72
+#[test]
+fn expiring_one_call_touches_one_call() {
+    // Nodes are moved at most once per level, so the wake-ups that one due
+    // call needs are bounded whatever else waits in the table.
+    let wakeups = |waiting: u64| {
+        let start = Instant::now();
+        let mut pending = Pending::new(Pending::<u64>::MAX_LIMIT, IdFormat::Integer, start);
+        for n in 0..waiting {
+            // All of them in buckets behind the one that is due.
+            pending
+                .insert(n, Some(start + ms(100_000_000 + n)))
+                .unwrap();
+        }
+        pending.insert(u64::MAX, Some(start + ms(5_000))).unwrap();
+        let (mut now, mut wakeups) = (start, 0);
+        loop {
+            now = now.max(pending.next_wakeup().unwrap());
+            wakeups += 1;
+            if pending.expire(now).next().is_some() {
+                return wakeups;
+            }
+        }
+    };
+    assert_eq!(wakeups(0), wakeups(100_000));
+}
+
+/// What the table does, said naively.
+#[derive(Clone, Default)]
+struct Model {
+    waiting: HashMap<usize, (CallIdText, Option<u64>)>,
+    closed: bool,
+}
+type CallIdText = String;
+
+/// One thing that can happen to the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Event {
+    Insert(Option<u64>),
+    Reply(usize),
+    Cancel(usize),
+    Expire(u64),
+    Move(usize, Option<u64>),
+    Close,
+}
+
+/// Plays the events on a table and on the model, and compares every step.
+fn play(format: IdFormat, limit: usize, events: &[Event]) {
+    let start = Instant::now();
+    let mut pending = Pending::new(limit, format, start);
+    let mut model = Model::default();
+    let mut calls: Vec<CallId> = Vec::new();
+    let mut settled = HashSet::new();
+    let mut now = 0;
+    let mut settle =
+        |call: usize| assert!(settled.insert(call), "{call} settled twice: {events:?}");
+    for event in events {
+        match *event {
+            Event::Insert(deadline) => {
+                let call = calls.len();
+                let inserted = pending.insert(call, deadline.map(|d| start + ms(d)));
+                if model.closed {
+                    assert!(matches!(inserted, Err(CallError::Closed(_))));
+                } else if model.waiting.len() == limit {
+                    assert!(matches!(inserted, Err(CallError::TooManyPending { .. })));
+                } else {
+                    let id = inserted.unwrap();
+                    assert!(!calls.contains(&id), "{id} is used twice");
+                    model.waiting.insert(call, (id.to_string(), deadline));
+                    calls.push(id);
+                }
+            }
+            Event::Reply(call) | Event::Cancel(call) => {
+                let Some(id) = calls.get(call) else { continue };
+                let found = match event {
+                    Event::Reply(_) => reply(&mut pending, &id.to_string()),
+                    _ => pending.cancel(*id),
+                };
+                let expected = model.waiting.remove(&call).map(|_| call);
+                assert_eq!(found, expected, "{events:?}");
+                found.into_iter().for_each(&mut settle);
+            }
+            Event::Expire(time) => {
+                now = now.max(time);
+                let mut due: Vec<_> = pending.expire(start + ms(now)).collect();
+                due.sort_by_key(|(_, call)| *call);
+                let is_due = |d: &Option<u64>| d.is_some_and(|d| d <= now);
+                let mut expected: Vec<_> = model
+                    .waiting
+                    .extract_if(|_, (_, deadline)| is_due(deadline))
+                    .map(|(call, _)| (calls[call], call))
+                    .collect();
+                expected.sort_by_key(|(_, call)| *call);
+                assert_eq!(due, expected, "{events:?}");
+                due.into_iter().for_each(|(_, call)| settle(call));
+            }
+            Event::Move(call, deadline) => {
+                let Some(id) = calls.get(call) else { continue };
+                let moved = pending.set_deadline(*id, deadline.map(|d| start + ms(d)));
+                let waiting = model.waiting.get_mut(&call);
+                assert_eq!(moved, waiting.is_some());
+                if let Some(entry) = waiting {
+                    entry.1 = deadline;
+                }
+            }
+            Event::Close => {
+                let mut failed: Vec<_> = pending
+                    .close(CloseReason::local())
+                    .map(|(c, _)| c)
+                    .collect();
+                failed.sort_unstable();
+                let mut expected: Vec<_> = model.waiting.drain().map(|(call, _)| call).collect();
+                expected.sort_unstable();
+                assert_eq!(failed, expected);
+                model.closed = true;
+                failed.into_iter().for_each(&mut settle);
+            }
+        }
+        assert_eq!(pending.len(), model.waiting.len());
+        let earliest = model.waiting.values().filter_map(|(_, d)| *d).min();
+        let wakeup = pending.next_wakeup();
+        match earliest {
+            Some(deadline) => assert!(wakeup.unwrap() <= start + ms(deadline.max(now) + 1)),
+            None => assert_eq!(wakeup, None),
+        }
+    }
+    for (call, _) in pending.close(CloseReason::local()) {
+        settle(call);
+    }
+    assert!(pending.is_empty());
+    assert_eq!(settled.len(), calls.len(), "every call settles: {events:?}");
+}
+
+/// Every sequence of six events on a table of two.
+///
+/// Proves: A27, A30, A53
+#[test]
+fn every_interleaving_settles_every_call_once() {
+    let alphabet = [
+        Event::Insert(None),
+        Event::Insert(Some(1)),
+        Event::Insert(Some(70)),
+        Event::Reply(0),
+        Event::Reply(1),
+        Event::Cancel(0),
+        Event::Expire(1),
+        Event::Expire(70),
+        Event::Move(0, Some(2)),
+        Event::Close,
+    ];
+    let count = alphabet.len();
+    for length in 1..=6_u32 {
+        // The first event that does anything is an insert.
+        for first in 0..3 {
+            for mut number in 0..count.pow(length - 1) {
+                let mut events = vec![alphabet[first]];
+                for _ in 1..length {
+                    events.push(alphabet[number % count]);
+                    number /= count;
+                }
+                play(IdFormat::Integer, 2, &events);
+            }
+        }
+    }
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let time = || prop_oneof![0..200_u64, 0..300_000_u64, 0..(1_u64 << 37)];
+    prop_oneof![
+        6 => prop::option::of(time()).prop_map(Event::Insert),
+        3 => (0..40_usize).prop_map(Event::Reply),
+        1 => (0..40_usize).prop_map(Event::Cancel),
+        3 => time().prop_map(Event::Expire),
+        2 => (0..40_usize, prop::option::of(time())).prop_map(|(call, d)| Event::Move(call, d)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Proves: A27, A29
+    #[test]
+    fn long_histories_settle_every_call_once(events in prop::collection::vec(any_event(), 0..120)) {
+        for format in FORMATS {
+            play(format, 16, &events);
+        }
+    }
+}
