@@ -178,7 +178,8 @@ impl<'a, 'p> Decoder<'a, 'p> {
         self.scan.next_token();
         let rest = self.scan.rest();
         let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<T>();
-        let params = stream.next()?;
+        // A stream may end; a value that is missing is an error.
+        let params = stream.next().unwrap_or_else(|| serde_json::from_str(""));
         let end = stream.byte_offset();
         let read = match &params {
             Ok(_) => rest.get(..end).filter(|text| self.is_plain(text)),

@@ -1,0 +1,114 @@
+//! A whole server on the ground floor: reads requests on stdin, answers on
+//! stdout, with nothing but `std` for the I/O.
+//!
+//!     cargo run --example calculator                 # a message a line
+//!     cargo run --example calculator -- --header     # Content-Length frames
+//!
+//! Try: {"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}
+
+use std::io::{self, Read, Write};
+
+use caudal_core::{
+    ErrorDetail, FrameReader, Framing, JsonRpcError, Message, Policy, RawJson, Request, decode,
+    encode,
+};
+
+fn main() -> io::Result<()> {
+    let framing = match std::env::args().nth(1).as_deref() {
+        None => Framing::Line,
+        Some("--header") => Framing::Header,
+        Some(other) => {
+            let message = format!("unknown argument `{other}`: the only one is --header");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+    };
+    let policy = Policy::default();
+    let mut frames = FrameReader::new(framing, policy.max_message);
+    let mut chunk = [0; 64 * 1024];
+    loop {
+        let count = io::stdin().read(&mut chunk)?;
+        frames.push(&chunk[..count]);
+        let ended = count == 0;
+        // All answers to what one read brought leave in one write.
+        let mut out = Vec::new();
+        loop {
+            let next = if ended {
+                frames.finish()
+            } else {
+                frames.next_frame()
+            };
+            let reply = match next {
+                Ok(Some(frame)) => answer(decode(frame, &policy)),
+                Ok(None) => break,
+                Err(error) if error.is_fatal() => return Err(io::Error::other(error)),
+                Err(error) => Some(refuse(&error.to_wire(ErrorDetail::Full))),
+            };
+            if let Some(reply) = reply {
+                let Ok(()) = framing.write(&mut out, |out| {
+                    out.extend_from_slice(&reply);
+                    Ok::<_, std::convert::Infallible>(())
+                });
+            }
+        }
+        io::stdout().write_all(&out)?;
+        io::stdout().flush()?;
+        if ended {
+            return Ok(());
+        }
+    }
+}
+
+/// The answer to a message, if it is owed one.
+fn answer(message: Message<'_>) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    match message {
+        Message::Request(request) => {
+            if let Err(error) = call(&request, &mut out) {
+                encode::error(&mut out, request.id, &error);
+            }
+        }
+        Message::Batch(entries) => {
+            let answers: Vec<_> = entries.into_iter().filter_map(answer).collect();
+            if answers.is_empty() {
+                return None;
+            }
+            out = [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat();
+        }
+        Message::Invalid(invalid) if invalid.wants_answer => {
+            encode::error(&mut out, invalid.id, &invalid.to_wire(ErrorDetail::Full));
+        }
+        _ => return None,
+    }
+    Some(out)
+}
+
+/// Runs a method and writes its result.
+fn call(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), JsonRpcError> {
+    let params = request.params.unwrap_or(RawJson::NULL);
+    let numbers = || {
+        params
+            .read::<(f64, f64)>()
+            .map_err(|error| JsonRpcError::invalid_params().and_data(error.to_string()))
+    };
+    let result = match request.method.as_ref() {
+        "add" => numbers().map(|(a, b)| a + b)?,
+        "divide" => match numbers()? {
+            (_, 0.0) => return Err(JsonRpcError::new(1, "division by zero")),
+            (a, b) => a / b,
+        },
+        "echo" => {
+            encode::reply_raw(out, request.id, params);
+            return Ok(());
+        }
+        unknown => return Err(JsonRpcError::unknown_method(unknown)),
+    };
+    encode::reply(out, request.id, &result)
+        .map_err(|error| caudal_core::Incident::new(error).to_wire())
+}
+
+/// The answer to bytes that are no frame.
+fn refuse(error: &JsonRpcError) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode::error(&mut out, caudal_core::Id::NULL, error);
+    out
+}

@@ -1,0 +1,146 @@
+//! A tour of the ground floor: what goes in, what it is read as, what comes
+//! out.
+//!
+//!     cargo run --example tour
+
+use std::time::{Duration, Instant};
+
+use caudal_core::{
+    Decoder, ErrorDetail, FrameReader, Framing, IdFormat, Incident, JsonRpcError,
+    JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Message, Pending, Policy, decode, encode,
+};
+
+#[expect(clippy::print_stdout, reason = "it is a tour")]
+fn show(title: &str, lines: &[String]) {
+    println!("{title}");
+    for line in lines {
+        println!("    {line}");
+    }
+    println!();
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    owned_messages()?;
+    a_stream_of_frames()?;
+    params_in_one_pass()?;
+    calls_that_wait()?;
+    show("A failure inside", &{
+        let incident = Incident::new(std::io::Error::other("disk 7 is gone"));
+        vec![
+            format!(
+                "log:  {incident}: {}",
+                std::error::Error::source(&incident).ok_or("a cause")?
+            ),
+            format!("sent: {}", serde_json::to_string(&incident.to_wire())?),
+        ]
+    });
+    Ok(())
+}
+
+fn owned_messages() -> Result<(), serde_json::Error> {
+    let params = serde_json::json!([1, 2]);
+    show(
+        "Messages, built in one line each",
+        &[
+            serde_json::to_string(&JsonRpcRequest::new(1, "add", params))?,
+            serde_json::to_string(&JsonRpcNotification::new("tick", None))?,
+            serde_json::to_string(&JsonRpcResponse::success(1, 3))?,
+            serde_json::to_string(&JsonRpcResponse::error(None, JsonRpcError::parse_error()))?,
+        ],
+    );
+    Ok(())
+}
+
+fn a_stream_of_frames() -> Result<(), Box<dyn std::error::Error>> {
+    let policy = Policy::default();
+    let mut frames = FrameReader::new(Framing::Line, policy.max_message);
+    frames.push(
+        br#"{"jsonrpc":"2.0","id":1.0,"method":"add","params":[1,2]}
+{"jsonrpc":"2.0","method":"tick"}
+[{"jsonrpc":"2.0","id":"a","method":"add","params":[3,4]},7]
+{"jsonrpc":"2.0","id":2,"method":5}
+{"jsonrpc":"2.0","id":3,"method":"add","params":[1 2]}
+{"jsonrpc":"2.0","id":4,"result":"pong"}
+"#,
+    );
+    let mut lines = Vec::new();
+    while let Some(frame) = frames.next_frame()? {
+        lines.push(format!("--> {}", String::from_utf8_lossy(frame)));
+        let entries = match decode(frame, &policy) {
+            Message::Batch(entries) => entries,
+            single => vec![single],
+        };
+        for entry in entries {
+            lines.push(format!("<-- {}", answer(&entry)?));
+        }
+    }
+    show(
+        "A stream, frame by frame; an id is echoed to the letter",
+        &lines,
+    );
+    Ok(())
+}
+
+fn answer(message: &Message<'_>) -> Result<String, Box<dyn std::error::Error>> {
+    let mut out = Vec::new();
+    match message {
+        Message::Request(request) => {
+            let (a, b): (i64, i64) = request.params.ok_or("add has params")?.read()?;
+            encode::reply(&mut out, request.id, &(a + b))?;
+        }
+        Message::Invalid(invalid) if invalid.wants_answer => {
+            encode::error(&mut out, invalid.id, &invalid.to_wire(ErrorDetail::Full));
+        }
+        Message::Notification(_) => return Ok("(a notification: no answer, ever)".to_owned()),
+        Message::Response(_) => return Ok("(a response: somebody here waits for it)".to_owned()),
+        _ => return Ok("(no answer)".to_owned()),
+    }
+    Ok(String::from_utf8(out)?)
+}
+
+fn params_in_one_pass() -> Result<(), Box<dyn std::error::Error>> {
+    let policy = Policy::default();
+    let bytes = br#"{"jsonrpc":"2.0","id":1,"method":"greet","params":{"name":"Ada"}}"#;
+    #[derive(serde::Deserialize)]
+    struct Greet<'a> {
+        name: &'a str,
+    }
+    let mut decoder = Decoder::new(bytes, &policy);
+    let method = decoder
+        .method_before_params()
+        .ok_or("a method before params")?;
+    let greet: Greet<'_> = decoder.read_params().ok_or("params")??;
+    let Message::Request(request) = decoder.finish() else {
+        return Err("a request".into());
+    };
+    let read = format!(
+        "{method}({}) for id {}, without a copy",
+        greet.name, request.id
+    );
+    show("Typed params, read in the same pass", &[read]);
+    Ok(())
+}
+
+fn calls_that_wait() -> Result<(), Box<dyn std::error::Error>> {
+    let now = Instant::now();
+    let mut pending = Pending::new(1024, IdFormat::Integer, now);
+    let first = pending.insert("first", Some(now + Duration::from_secs(30)))?;
+    pending.insert("second", Some(now + Duration::from_secs(5)))?;
+    let mut out = Vec::new();
+    encode::call(&mut out, first, "ping", &())?;
+    let mut lines = vec![format!("--> {}", String::from_utf8(out)?)];
+
+    let reply = format!(r#"{{"jsonrpc":"2.0","id":{first},"result":"pong"}}"#);
+    let policy = Policy::default();
+    let Message::Response(response) = decode(reply.as_bytes(), &policy) else {
+        return Err("a response".into());
+    };
+    lines.push(format!("<-- {reply}"));
+    lines.push(format!("answered: {:?}", pending.take(response.id)));
+    lines.push(format!("once more: {:?}", pending.take(response.id)));
+    for (id, waiter) in pending.expire(now + Duration::from_secs(5)) {
+        lines.push(format!("timed out: {waiter:?}, id {id}"));
+    }
+    show("Calls of our own, and who waits for them", &lines);
+    Ok(())
+}

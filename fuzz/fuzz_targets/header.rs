@@ -1,0 +1,7 @@
+//! `Content-Length` frames are the same however the stream is cut.
+#![no_main]
+
+#[path = "../../crates/caudal-core/tests/support/mod.rs"]
+mod support;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| support::checks::framing(caudal_core::Framing::Header, bytes));
