@@ -84,6 +84,7 @@ impl<I: sealed::WireId + Copy> WireId for I {}
 pub(crate) mod sealed {
     pub trait Output: AsMut<[u8]> {
         fn put(&mut self, bytes: &[u8]);
+        fn make_room(&mut self, bytes: usize);
         fn length(&self) -> usize;
         fn cut(&mut self, length: usize);
     }
@@ -99,6 +100,10 @@ impl sealed::Output for Vec<u8> {
         self.extend_from_slice(bytes);
     }
 
+    fn make_room(&mut self, bytes: usize) {
+        self.reserve(bytes);
+    }
+
     fn length(&self) -> usize {
         self.len()
     }
@@ -112,6 +117,10 @@ impl sealed::Output for BytesMut {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        self.reserve(bytes);
     }
 
     fn length(&self) -> usize {
@@ -223,6 +232,7 @@ pub fn reply<B: Output, T: Serialize + ?Sized>(
 /// # Ok::<(), caudal_core::DecodeError>(())
 /// ```
 pub fn reply_raw<B: Output>(out: &mut B, id: impl WireId, result: RawJson<'_>) {
+    make_room(out, result);
     put_reply_head(out, id, r#","result":"#);
     out.put(result.as_str().as_bytes());
     out.put(b"}");
@@ -298,6 +308,7 @@ pub fn call_raw<B: Output>(
     params: RawJson<'_>,
 ) -> Result<(), EncodeError> {
     or_restore(out, |out| {
+        make_room(out, params);
         put_call_head(out, id);
         put_method_and_params(out, method, |out| put_raw(out, params))
     })
@@ -348,9 +359,17 @@ pub fn notification_raw<B: Output>(
     params: RawJson<'_>,
 ) -> Result<(), EncodeError> {
     or_restore(out, |out| {
+        make_room(out, params);
         out.put(br#"{"jsonrpc":"2.0","#);
         put_method_and_params(out, method, |out| put_raw(out, params))
     })
+}
+
+/// Makes room for a message around `raw`, so that a large one is not followed
+/// by a doubling of the buffer for its last brace.
+fn make_room<B: Output>(out: &mut B, raw: RawJson<'_>) {
+    const AROUND: usize = 128;
+    out.make_room(raw.as_str().len() + AROUND);
 }
 
 fn put_call_head<B: Output>(out: &mut B, id: impl WireId) {

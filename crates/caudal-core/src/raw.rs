@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::decode::DecodeError;
-use crate::scan::{Kind, Scanner, SyntaxError};
+use crate::scan::{Kind, NotJson, Scanner};
 
 /// A valid JSON value as it stands in the message: borrowed, unread.
 ///
@@ -43,11 +43,8 @@ impl<'a> RawJson<'a> {
     /// ```
     pub fn parse(text: &'a str) -> Result<Self, DecodeError> {
         let mut scan = Scanner::new(text);
-        let value = scan.value()?;
-        if scan.next_token().is_some() {
-            scan.fail(SyntaxError::TrailingText)?;
-        }
-        Ok(Self(value))
+        let value = scan.value().and_then(|value| scan.end().map(|()| value));
+        value.map(Self).map_err(|NotJson| scan.fault())
     }
 
     /// Wraps text that the scanner has accepted.

@@ -1,26 +1,37 @@
 //! The members of one message, and what they make of it.
 
+use std::borrow::Cow;
+
 use super::error::{DecodeError, Found, Member, cut};
 use super::message::{ErrorObject, Id, Invalid, Message, Notification, Request, Response};
 use crate::error::ErrorCode;
 use crate::message::Version;
 use crate::policy::{ExtraMembers, NullId, Policy, ScalarParams};
 use crate::raw::RawJson;
-use crate::scan::{Kind, Scanner, StringSpan, Syntax, SyntaxError};
+use crate::scan::{Kind, NotJson, Scanner, SyntaxError, Text, string_value};
 
 /// The members of one message as they were found: raw text, by presence.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Envelope<'a> {
     version: Option<&'a str>,
     id: Option<&'a str>,
-    pub(super) method: Option<&'a str>,
+    method: Option<Method<'a>>,
     params: Option<&'a str>,
     result: Option<&'a str>,
-    error: Option<Result<ErrorObject<'a>, DecodeError>>,
+    error: Option<&'a str>,
+    /// The first member that is none of these.
+    unknown: Option<Text<'a>>,
     /// The first member that stands twice, and whether `id` is one of those.
     duplicate: Option<Member>,
     id_twice: bool,
-    unknown: Option<StringSpan<'a>>,
+}
+
+/// The value of `method`.
+#[derive(Clone, Copy, Debug)]
+enum Method<'a> {
+    Name(Text<'a>),
+    /// Something else, as it stands.
+    Other(&'a str),
 }
 
 /// What follows a member.
@@ -37,7 +48,7 @@ pub(super) enum Next {
 impl<'a> Envelope<'a> {
     /// Reads an object's members from the first on; the cursor stands on `{`.
     #[inline]
-    pub(super) fn read(&mut self, scan: &mut Scanner<'a>, park: bool) -> Result<Next, Syntax> {
+    pub(super) fn read(&mut self, scan: &mut Scanner<'a>, park: bool) -> Result<Next, NotJson> {
         scan.enter();
         if scan.next_token() == Some(b'}') {
             scan.leave();
@@ -53,26 +64,37 @@ impl<'a> Envelope<'a> {
         &mut self,
         scan: &mut Scanner<'a>,
         park: bool,
-    ) -> Result<Next, Syntax> {
+    ) -> Result<Next, NotJson> {
         loop {
-            let name = scan.name()?;
-            let member = if name.escaped {
-                Member::of_envelope(name.value().as_bytes())
+            scan.next_token();
+            if self.version.is_none() && scan.eat(r#""jsonrpc":"2.0""#) {
+                self.version = Some(r#""2.0""#);
             } else {
-                Member::of_envelope(name.inner.as_bytes())
-            };
-            if park
-                && member == Some(Member::Params)
-                && self.params.is_none()
-                && self.method.is_some()
-            {
-                return Ok(Next::Params);
+                let member = match usual_name(scan) {
+                    None => self.other_name(scan)?,
+                    usual => usual,
+                };
+                let reads_ahead = park && member == Some(Member::Params);
+                if reads_ahead && self.params.is_none() && self.method.is_some() {
+                    return Ok(Next::Params);
+                }
+                self.read_value(scan, member)?;
             }
-            self.read_value(scan, member, name)?;
             if after_value(scan)? == Next::End {
                 return Ok(Next::End);
             }
         }
+    }
+
+    /// Reads a name that is not written as usual, or not known.
+    #[inline(never)]
+    fn other_name(&mut self, scan: &mut Scanner<'a>) -> Result<Option<Member>, NotJson> {
+        let name = scan.name()?;
+        let member = Member::of_envelope(name.value().as_bytes());
+        if member.is_none() {
+            self.unknown.get_or_insert(name);
+        }
+        Ok(member)
     }
 
     #[inline]
@@ -80,18 +102,16 @@ impl<'a> Envelope<'a> {
         &mut self,
         scan: &mut Scanner<'a>,
         member: Option<Member>,
-        name: StringSpan<'a>,
-    ) -> Result<(), Syntax> {
+    ) -> Result<(), NotJson> {
         let repeated = match member {
             Some(Member::Version) => self.version.replace(scan.value()?).is_some(),
             Some(Member::Id) => self.id.replace(scan.value()?).is_some(),
-            Some(Member::Method) => self.method.replace(scan.value()?).is_some(),
+            Some(Member::Method) => self.method.replace(read_method(scan)?).is_some(),
             Some(Member::Params) => self.params.replace(scan.value()?).is_some(),
             Some(Member::Result) => self.result.replace(scan.value()?).is_some(),
-            Some(Member::Error) => self.error.replace(read_error(scan)?).is_some(),
+            Some(Member::Error) => self.error.replace(scan.value()?).is_some(),
             _ => {
                 scan.value()?;
-                self.unknown.get_or_insert(name);
                 false
             }
         };
@@ -102,6 +122,14 @@ impl<'a> Envelope<'a> {
         Ok(())
     }
 
+    /// The method's name, if one has been read.
+    pub(super) fn method_name(&self) -> Option<Cow<'a, str>> {
+        match self.method {
+            Some(Method::Name(name)) => Some(name.value()),
+            _ => None,
+        }
+    }
+
     /// Records params that were read by the caller.
     pub(super) const fn set_params(&mut self, text: &'a str) {
         self.params = Some(text);
@@ -109,65 +137,61 @@ impl<'a> Envelope<'a> {
 
     /// What the members make of the message. `deepest` is how deep it nests.
     #[inline]
-    pub(super) fn classify(self, policy: &Policy, deepest: usize) -> Message<'a> {
-        // A member that stands twice has no value to echo.
-        let id = match self.id {
-            Some(raw) if !self.id_twice => check_id(raw, policy).ok(),
-            _ => None,
-        };
-        let called = self.id.is_some() || self.method.is_none();
-        let answers = self.method.is_none() && (self.result.is_some() || self.error.is_some());
-        match self.check(policy, deepest, answers) {
+    pub(super) fn classify(&self, policy: &Policy, deepest: usize) -> Message<'a> {
+        match self.check(policy, deepest) {
             Ok(message) => message,
-            Err(fault) => {
-                let (code, cause, notified) = *fault;
-                Message::Invalid(Invalid {
-                    code,
-                    id: id.unwrap_or(Id::NULL),
-                    cause,
-                    wants_answer: !answers && (called || !notified),
-                })
-            }
+            Err(fault) => Message::Invalid(self.invalid(*fault, policy)),
         }
     }
 
+    #[cold]
+    fn invalid(&self, fault: Fault, policy: &Policy) -> Invalid<'a> {
+        // A member that stands twice has no value to echo.
+        let id = self.id.filter(|_| !self.id_twice);
+        let id = id.and_then(|raw| check_id(raw, policy).ok());
+        let notifies = fault.in_content && self.id.is_none();
+        Invalid {
+            code: fault.code,
+            id: id.unwrap_or(Id::NULL),
+            cause: fault.cause,
+            wants_answer: !self.answers() && !notifies,
+        }
+    }
+
+    /// Whether it is a response, or would be one if it were valid.
     #[inline]
-    fn check(
-        self,
-        policy: &Policy,
-        deepest: usize,
-        answers: bool,
-    ) -> Result<Message<'a>, Box<Fault>> {
+    const fn answers(&self) -> bool {
+        self.method.is_none() && (self.result.is_some() || self.error.is_some())
+    }
+
+    #[inline]
+    fn check(&self, policy: &Policy, deepest: usize) -> Result<Message<'a>, Box<Fault>> {
         if let Some(member) = self.duplicate {
             return refuse(DecodeError::Duplicate { member });
         }
         match self.version {
             Some(r#""2.0""#) => {}
             Some(raw) => check_version(raw)?,
-            None => {
-                return refuse(DecodeError::Missing {
-                    member: Member::Version,
-                });
-            }
+            None => return refuse(missing(Member::Version)),
         }
         let id = match self.id {
             Some(raw) => Some(check_id(raw, policy)?),
             None => None,
         };
-        if answers {
+        if self.answers() {
             return self.check_response(policy, deepest, id);
         }
-        if id == Some(Id::NULL) && policy.null_id == NullId::Reject {
+        if policy.null_id == NullId::Reject && id == Some(Id::NULL) {
             return refuse(DecodeError::NullId);
         }
         let method = match self.method {
-            Some(raw) => method_name(raw)?,
-            None => {
-                return refuse(DecodeError::Missing {
-                    member: Member::Method,
-                });
-            }
+            Some(Method::Name(name)) => name.value(),
+            Some(Method::Other(raw)) => return refuse(wrong(Member::Method, "a string", raw)),
+            None => return refuse(missing(Member::Method)),
         };
+        if is_blank(&method) {
+            return refuse(DecodeError::BlankMethod);
+        }
         // From here on a message without id is a notification, whatever else
         // is wrong with it, and is never answered.
         let params = match self.params {
@@ -180,11 +204,8 @@ impl<'a> Envelope<'a> {
             }
         };
         if policy.extra_members == ExtraMembers::Reject {
-            let known = [
-                (self.result.is_some(), Member::Result),
-                (self.error.is_some(), Member::Error),
-            ];
-            check_unknown(self.unknown, &known)?;
+            let others = [(self.result, Member::Result), (self.error, Member::Error)];
+            check_unknown(self.unknown, &others)?;
         }
         check_depth(deepest, policy)?;
         Ok(match id {
@@ -194,46 +215,98 @@ impl<'a> Envelope<'a> {
     }
 
     fn check_response(
-        self,
+        &self,
         policy: &Policy,
         deepest: usize,
         id: Option<Id<'a>>,
     ) -> Result<Message<'a>, Box<Fault>> {
         let Some(id) = id else {
-            return refuse(DecodeError::Missing { member: Member::Id });
+            return refuse(missing(Member::Id));
         };
         let outcome = match (self.result, self.error) {
             (Some(result), None) => Ok(RawJson::scanned(result)),
-            (None, Some(Ok(error))) => Err(error),
-            (None, Some(Err(fault))) => return refuse(fault),
+            (None, Some(error)) => match read_error(error) {
+                Ok(error) => Err(error),
+                Err(fault) => return refuse(fault),
+            },
             (Some(_), Some(_)) => return refuse(DecodeError::TwoOutcomes),
             (None, None) => return refuse(DecodeError::NoOutcome),
         };
         if policy.extra_members == ExtraMembers::Reject {
-            check_unknown(self.unknown, &[(self.params.is_some(), Member::Params)])?;
+            check_unknown(self.unknown, &[(self.params, Member::Params)])?;
         }
         check_depth(deepest, policy)?;
         Ok(Message::Response(Response { id, outcome }))
     }
 }
 
-/// The code, the cause, and whether the message is a notification by all the
-/// rules that make it one.
-type Fault = (ErrorCode, DecodeError, bool);
+/// Why a message is refused.
+struct Fault {
+    code: ErrorCode,
+    cause: DecodeError,
+    /// Whether all is well but the content, so that without an id it is a
+    /// notification.
+    in_content: bool,
+}
 
 #[cold]
 fn refuse<T>(cause: DecodeError) -> Result<T, Box<Fault>> {
-    Err(Box::new((cause.code(), cause, false)))
+    let (code, in_content) = (cause.code(), false);
+    Err(Box::new(Fault {
+        code,
+        cause,
+        in_content,
+    }))
 }
 
 #[cold]
 fn refuse_content<T>(code: ErrorCode, cause: DecodeError) -> Result<T, Box<Fault>> {
-    Err(Box::new((code, cause, true)))
+    let in_content = true;
+    Err(Box::new(Fault {
+        code,
+        cause,
+        in_content,
+    }))
+}
+
+const fn missing(member: Member) -> DecodeError {
+    DecodeError::Missing { member }
+}
+
+fn wrong(member: Member, expected: &'static str, raw: &str) -> DecodeError {
+    DecodeError::WrongType {
+        member,
+        expected,
+        found: Found::raw(raw),
+    }
+}
+
+/// The name of a member, if it is a known one and written as nearly everybody
+/// writes it; the cursor stands behind its colon.
+#[inline]
+fn usual_name(scan: &mut Scanner<'_>) -> Option<Member> {
+    match scan.peek_behind()? {
+        b'i' if scan.eat(r#""id":"#) => Some(Member::Id),
+        b'm' if scan.eat(r#""method":"#) => Some(Member::Method),
+        b'p' if scan.eat(r#""params":"#) => Some(Member::Params),
+        b'r' if scan.eat(r#""result":"#) => Some(Member::Result),
+        b'e' if scan.eat(r#""error":"#) => Some(Member::Error),
+        _ => None,
+    }
+}
+
+#[inline]
+fn read_method<'a>(scan: &mut Scanner<'a>) -> Result<Method<'a>, NotJson> {
+    if scan.next_token() == Some(b'"') {
+        scan.string().map(Method::Name)
+    } else {
+        scan.value().map(Method::Other)
+    }
 }
 
 /// Reads what follows a value of the envelope.
 #[inline]
-pub(super) fn after_value(scan: &mut Scanner<'_>) -> Result<Next, Syntax> {
+pub(super) fn after_value(scan: &mut Scanner<'_>) -> Result<Next, NotJson> {
     match scan.next_token() {
         Some(b',') => {
             scan.pos += 1;
@@ -249,7 +322,7 @@ pub(super) fn after_value(scan: &mut Scanner<'_>) -> Result<Next, Syntax> {
 
 #[cold]
 fn check_version(raw: &str) -> Result<(), Box<Fault>> {
-    if Kind::of(raw) == Kind::String && StringSpan::of(raw).value() == Version::TEXT {
+    if Kind::of(raw) == Kind::String && string_value(raw) == Version::TEXT {
         return Ok(());
     }
     refuse(DecodeError::WrongVersion {
@@ -267,33 +340,19 @@ fn check_id<'a>(raw: &'a str, policy: &Policy) -> Result<Id<'a>, Box<Fault>> {
             })
         }
         Kind::String | Kind::Number | Kind::Null => Ok(Id::scanned(raw)),
-        Kind::Bool | Kind::Array | Kind::Object => refuse(DecodeError::WrongType {
-            member: Member::Id,
-            expected: "a string, a number or null",
-            found: Found::raw(raw),
-        }),
+        Kind::Bool | Kind::Array | Kind::Object => {
+            refuse(wrong(Member::Id, "a string, a number or null", raw))
+        }
     }
-}
-
-#[inline]
-fn method_name(raw: &str) -> Result<std::borrow::Cow<'_, str>, Box<Fault>> {
-    if Kind::of(raw) != Kind::String {
-        return refuse(DecodeError::WrongType {
-            member: Member::Method,
-            expected: "a string",
-            found: Found::raw(raw),
-        });
-    }
-    let method = StringSpan::of(raw).value();
-    if is_blank(&method) {
-        return refuse(DecodeError::BlankMethod);
-    }
-    Ok(method)
 }
 
 /// Whether a method's name is no name: empty, or nothing but white space.
+#[inline]
 pub(crate) fn is_blank(method: &str) -> bool {
-    method.chars().all(char::is_whitespace)
+    match method.as_bytes().first() {
+        Some(b'!'..=b'~') => false,
+        _ => method.chars().all(char::is_whitespace),
+    }
 }
 
 #[cold]
@@ -303,26 +362,19 @@ fn check_scalar(raw: &str, policy: &Policy) -> Result<(), Box<Fault>> {
         ScalarParams::InvalidParams => ErrorCode::INVALID_PARAMS,
         ScalarParams::InvalidRequest => ErrorCode::INVALID_REQUEST,
     };
-    refuse_content(
-        code,
-        DecodeError::WrongType {
-            member: Member::Params,
-            expected: "an array or an object",
-            found: Found::raw(raw),
-        },
-    )
+    refuse_content(code, wrong(Member::Params, "an array or an object", raw))
 }
 
 #[cold]
 fn check_unknown(
-    unknown: Option<StringSpan<'_>>,
-    others: &[(bool, Member)],
+    unknown: Option<Text<'_>>,
+    others: &[(Option<&str>, Member)],
 ) -> Result<(), Box<Fault>> {
     /// How much of a name is shown.
     const SHOWN: usize = 40;
-    let other = others.iter().find(|(present, _)| *present);
+    let other = others.iter().find(|(value, _)| value.is_some());
     let name = match (unknown, other) {
-        (Some(span), _) => cut(&span.value(), SHOWN),
+        (Some(name), _) => cut(&name.value(), SHOWN),
         (None, Some((_, member))) => member.name().to_owned(),
         (None, None) => return Ok(()),
     };
@@ -341,73 +393,63 @@ fn check_depth(deepest: usize, policy: &Policy) -> Result<(), Box<Fault>> {
     refuse_content(ErrorCode::INVALID_REQUEST, DecodeError::TooDeep { limit })
 }
 
-/// Reads the value of `error`: its members, or what is wrong with it.
-fn read_error<'a>(scan: &mut Scanner<'a>) -> Result<Result<ErrorObject<'a>, DecodeError>, Syntax> {
-    if scan.next_token() != Some(b'{') {
-        let found = Found::raw(scan.value()?);
-        return Ok(Err(DecodeError::WrongType {
-            member: Member::Error,
-            expected: "an object",
-            found,
-        }));
-    }
-    let (mut code, mut message, mut data) = (None, None, None);
-    let mut duplicate = None;
-    scan.enter();
-    if scan.next_token() == Some(b'}') {
-        scan.leave();
-    } else {
-        loop {
-            let member = Member::of_error(scan.name()?.value().as_bytes());
-            let value = scan.value()?;
-            let repeated = match member {
-                Some(Member::Code) => code.replace(value).is_some(),
-                Some(Member::Message) => message.replace(value).is_some(),
-                Some(Member::Data) => data.replace(value).is_some(),
-                _ => false,
-            };
-            if repeated {
-                duplicate = duplicate.or(member);
-            }
-            if after_value(scan)? == Next::End {
-                break;
-            }
-        }
-    }
-    if let Some(member) = duplicate {
-        return Ok(Err(DecodeError::Duplicate { member }));
-    }
-    Ok(error_object(code, message, data))
-}
-
-fn error_object<'a>(
+/// The members of an error object, and the first that stands twice.
+#[derive(Default)]
+struct ErrorEnvelope<'a> {
     code: Option<&'a str>,
     message: Option<&'a str>,
     data: Option<&'a str>,
-) -> Result<ErrorObject<'a>, DecodeError> {
-    let code = code.ok_or(DecodeError::Missing {
-        member: Member::Code,
-    })?;
-    let message = message.ok_or(DecodeError::Missing {
-        member: Member::Message,
-    })?;
+    duplicate: Option<Member>,
+}
+
+impl<'a> ErrorEnvelope<'a> {
+    /// Reads the members; the cursor stands on `{`.
+    fn read(scan: &mut Scanner<'a>) -> Result<Self, NotJson> {
+        let mut found = Self::default();
+        scan.enter();
+        if scan.next_token() == Some(b'}') {
+            return Ok(found);
+        }
+        loop {
+            let member = Member::of_error(scan.name()?.value().as_bytes());
+            let value = Some(scan.value()?);
+            let repeated = match member {
+                Some(Member::Code) => std::mem::replace(&mut found.code, value),
+                Some(Member::Message) => std::mem::replace(&mut found.message, value),
+                Some(Member::Data) => std::mem::replace(&mut found.data, value),
+                _ => None,
+            };
+            if repeated.is_some() {
+                found.duplicate = found.duplicate.or(member);
+            }
+            if after_value(scan)? == Next::End {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// Reads the value of `error`, which the scanner has accepted.
+fn read_error(raw: &str) -> Result<ErrorObject<'_>, DecodeError> {
+    if Kind::of(raw) != Kind::Object {
+        return Err(wrong(Member::Error, "an object", raw));
+    }
+    let mut scan = Scanner::new(raw);
+    let found = ErrorEnvelope::read(&mut scan).map_err(|NotJson| scan.fault())?;
+    if let Some(member) = found.duplicate {
+        return Err(DecodeError::Duplicate { member });
+    }
+    let code = found.code.ok_or(missing(Member::Code))?;
+    let message = found.message.ok_or(missing(Member::Message))?;
     let Ok(number) = code.parse::<i64>() else {
-        return Err(DecodeError::WrongType {
-            member: Member::Code,
-            expected: "an integer that fits i64",
-            found: Found::raw(code),
-        });
+        return Err(wrong(Member::Code, "an integer that fits i64", code));
     };
     if Kind::of(message) != Kind::String {
-        return Err(DecodeError::WrongType {
-            member: Member::Message,
-            expected: "a string",
-            found: Found::raw(message),
-        });
+        return Err(wrong(Member::Message, "a string", message));
     }
     Ok(ErrorObject {
         code: ErrorCode::from(number),
-        message: StringSpan::of(message).value(),
-        data: data.map(RawJson::scanned),
+        message: string_value(message),
+        data: found.data.map(RawJson::scanned),
     })
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::error::{ErrorCode, JsonRpcError};
 use crate::policy::ErrorDetail;
-use crate::scan::{Kind, Syntax, SyntaxError};
+use crate::scan::{Kind, SyntaxError};
 
 /// Why bytes are not a valid message.
 ///
@@ -219,12 +219,6 @@ impl DecodeError {
     }
 
     const TOO_LARGE: &'static str = "Request payload too large";
-}
-
-impl From<Syntax> for DecodeError {
-    fn from(Syntax { offset, error }: Syntax) -> Self {
-        Self::Syntax { offset, error }
-    }
 }
 
 /// A member of a message that the specification names.

@@ -10,7 +10,7 @@ use crate::id::RequestId;
 use crate::message::{JsonRpcNotification, JsonRpcRequest, JsonRpcResponse};
 use crate::policy::ErrorDetail;
 use crate::raw::RawJson;
-use crate::scan::{Kind, StringSpan};
+use crate::scan::{Kind, string_value};
 
 /// What a frame turned out to be.
 ///
@@ -255,7 +255,7 @@ impl<'a> Id<'a> {
     /// ```
     #[must_use]
     pub fn as_string(self) -> Option<Cow<'a, str>> {
-        (Kind::of(self.0) == Kind::String).then(|| StringSpan::of(self.0).value())
+        (Kind::of(self.0) == Kind::String).then(|| string_value(self.0))
     }
 
     /// The owned id; null is `None`.

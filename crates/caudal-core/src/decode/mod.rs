@@ -22,7 +22,7 @@ pub(crate) use envelope::is_blank;
 pub(crate) use error::cut;
 
 use crate::policy::Policy;
-use crate::scan::{Scanner, StringSpan, Syntax, SyntaxError};
+use crate::scan::{NotJson, Scanner, SyntaxError};
 use envelope::{Envelope, Next, after_value};
 
 /// Decodes one frame.
@@ -41,6 +41,7 @@ use envelope::{Envelope, Next, after_value};
 /// }
 /// ```
 #[must_use]
+#[inline]
 pub fn decode<'a>(bytes: &'a [u8], policy: &Policy) -> Message<'a> {
     Decoder::new(bytes, policy).finish()
 }
@@ -86,7 +87,14 @@ enum Stage {
     /// The cursor stands behind the message's object.
     End,
     /// The message is not valid, whatever follows.
-    Failed(DecodeError),
+    Failed(Box<DecodeError>),
+}
+
+impl Stage {
+    #[cold]
+    fn failed(cause: DecodeError) -> Self {
+        Self::Failed(Box::new(cause))
+    }
 }
 
 impl<'a, 'p> Decoder<'a, 'p> {
@@ -103,13 +111,13 @@ impl<'a, 'p> Decoder<'a, 'p> {
     pub fn new(bytes: &'a [u8], policy: &'p Policy) -> Self {
         let (text, stage) = if bytes.len() > policy.max_message {
             let limit = policy.max_message;
-            ("", Stage::Failed(DecodeError::TooLarge { limit }))
+            ("", Stage::failed(DecodeError::TooLarge { limit }))
         } else {
             match std::str::from_utf8(bytes) {
                 Ok(text) => (text, Stage::Start),
                 Err(error) => {
                     let offset = error.valid_up_to();
-                    ("", Stage::Failed(DecodeError::Utf8 { offset }))
+                    ("", Stage::failed(DecodeError::Utf8 { offset }))
                 }
             }
         };
@@ -143,10 +151,10 @@ impl<'a, 'p> Decoder<'a, 'p> {
         self.stage = match self.envelope.read(&mut self.scan, true) {
             Ok(Next::Params) => Stage::Params,
             Ok(_) => Stage::End,
-            Err(syntax) => Stage::Failed(syntax.into()),
+            Err(NotJson) => Stage::failed(self.scan.fault()),
         };
-        match (&self.stage, self.envelope.method) {
-            (Stage::Params, Some(raw)) if raw.starts_with('"') => Some(StringSpan::of(raw).value()),
+        match self.stage {
+            Stage::Params => self.envelope.method_name(),
             _ => None,
         }
     }
@@ -195,10 +203,12 @@ impl<'a, 'p> Decoder<'a, 'p> {
     /// Whether a value that `serde_json` has read would pass the scanner too,
     /// told without scanning it: `serde_json` skips what a type ignores
     /// without looking at surrogates or depth.
+    #[inline]
     fn is_plain(&self, text: &str) -> bool {
-        let brackets = text.bytes().filter(|b| matches!(b, b'[' | b'{')).count();
-        self.scan.depth + brackets <= self.policy.max_depth
-            && memchr::memchr(b'\\', text.as_bytes()).is_none()
+        // So many levels may open before the limit, and each takes two bytes.
+        let room = self.policy.max_depth.saturating_sub(self.scan.depth);
+        let shallow = text.len() / 2 <= room || brackets(text.as_bytes()) <= room;
+        shallow && memchr::memchr(b'\\', text.as_bytes()).is_none()
     }
 
     /// Goes on behind the value of `params`.
@@ -210,7 +220,7 @@ impl<'a, 'p> Decoder<'a, 'p> {
         };
         self.stage = match next {
             Ok(_) => Stage::End,
-            Err(syntax) => Stage::Failed(syntax.into()),
+            Err(NotJson) => Stage::failed(self.scan.fault()),
         };
     }
 
@@ -232,11 +242,11 @@ impl<'a, 'p> Decoder<'a, 'p> {
         if matches!(self.stage, Stage::Params) {
             match self.scan.value() {
                 Ok(text) => self.after_params(text),
-                Err(syntax) => self.stage = Stage::Failed(syntax.into()),
+                Err(NotJson) => self.stage = Stage::failed(self.scan.fault()),
             }
         }
         let message = match self.stage {
-            Stage::Failed(cause) => return Message::Invalid(Invalid::unidentified(cause)),
+            Stage::Failed(cause) => return Message::Invalid(Invalid::unidentified(*cause)),
             Stage::End => Ok(self.envelope.classify(self.policy, self.scan.deepest)),
             Stage::Start | Stage::Params => match self.scan.next_token() {
                 Some(b'{') => entry(&mut self.scan, self.policy),
@@ -244,26 +254,37 @@ impl<'a, 'p> Decoder<'a, 'p> {
                 _ => not_an_object(&mut self.scan),
             },
         };
-        let message = message.and_then(|message| match self.scan.next_token() {
-            None => Ok(message),
-            Some(_) => self.scan.fail(SyntaxError::TrailingText),
-        });
-        match message {
+        match message.and_then(|message| self.scan.end().map(|()| message)) {
             Ok(message) => message,
-            Err(syntax) => Message::Invalid(Invalid::unidentified(syntax.into())),
+            Err(NotJson) => Message::Invalid(Invalid::unidentified(self.scan.fault())),
         }
     }
 }
 
+/// How many opening brackets and braces there are, in strings or not.
+fn brackets(bytes: &[u8]) -> usize {
+    // `[` and `{` differ in one bit. A small counter for a short block lets the
+    // compiler count many bytes at once.
+    bytes
+        .chunks(128)
+        .map(|block| {
+            let count = block
+                .iter()
+                .fold(0_u8, |count, b| count + u8::from(b | 0x20 == b'{'));
+            usize::from(count)
+        })
+        .sum()
+}
+
 /// Reads one object, the message itself or an entry of a batch.
 #[inline]
-fn entry<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Message<'a>, Syntax> {
+fn entry<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Message<'a>, NotJson> {
     let mut envelope = Envelope::default();
     envelope.read(scan, false)?;
     Ok(envelope.classify(policy, scan.deepest))
 }
 
-fn batch<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Message<'a>, Syntax> {
+fn batch<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Message<'a>, NotJson> {
     /// The shortest valid entry; bounds what is allocated by what was received.
     const SHORTEST: usize = r#"{"jsonrpc":"2.0","method":"a"},"#.len();
     let limit = policy.max_batch;
@@ -300,7 +321,7 @@ fn batch<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Message<'a>, Syn
 }
 
 #[cold]
-fn not_an_object<'a>(scan: &mut Scanner<'a>) -> Result<Message<'a>, Syntax> {
+fn not_an_object<'a>(scan: &mut Scanner<'a>) -> Result<Message<'a>, NotJson> {
     if scan.rest().starts_with('\u{feff}') {
         return scan.fail(SyntaxError::ByteOrderMark);
     }

@@ -9,8 +9,10 @@ mod string;
 
 use thiserror::Error;
 
+use crate::decode::DecodeError;
+
 pub(crate) use nesting::Nesting;
-pub(crate) use string::StringSpan;
+pub(crate) use string::{Text, string_value};
 
 /// Why a text is not JSON.
 ///
@@ -65,12 +67,10 @@ pub enum SyntaxError {
     ByteOrderMark,
 }
 
-/// A [`SyntaxError`] and where it is.
+/// The text is not JSON; [`Scanner::fault`] says why. Of no size, so that what
+/// the scanner's functions return stays in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Syntax {
-    pub(crate) offset: usize,
-    pub(crate) error: SyntaxError,
-}
+pub(crate) struct NotJson;
 
 /// What a JSON value is, told from its first byte.
 ///
@@ -118,31 +118,42 @@ impl Kind {
 }
 
 /// A cursor over a text that is known to be UTF-8.
-#[derive(Debug)]
+///
+/// What is rare (white space, escapes, faults) is a function of its own that
+/// takes the scanner by value and gives it back, so that the loop over what is
+/// common keeps it in registers.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Scanner<'a> {
     text: &'a str,
-    bytes: &'a [u8],
     pub(crate) pos: usize,
     /// How many containers are open around the cursor.
     pub(crate) depth: usize,
     /// The most that were ever open since this was last reset.
     pub(crate) deepest: usize,
+    /// Why the text is not JSON, once it is known not to be.
+    error: SyntaxError,
 }
 
 impl<'a> Scanner<'a> {
     pub(crate) const fn new(text: &'a str) -> Self {
         Self {
             text,
-            bytes: text.as_bytes(),
             pos: 0,
             depth: 0,
             deepest: 0,
+            error: SyntaxError::UnexpectedEnd,
         }
     }
 
     #[inline]
     pub(crate) fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.pos).copied()
+        self.text.as_bytes().get(self.pos).copied()
+    }
+
+    /// The byte behind the one under the cursor.
+    #[inline]
+    pub(crate) fn peek_behind(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.pos + 1).copied()
     }
 
     /// The text between two positions that are known to be boundaries.
@@ -156,20 +167,30 @@ impl<'a> Scanner<'a> {
         self.text.get(self.pos..).unwrap_or_default()
     }
 
-    #[cold]
-    pub(crate) fn fail<T>(&self, error: SyntaxError) -> Result<T, Syntax> {
-        self.fail_at(self.pos, error)
+    /// What is wrong where the cursor stands, after a [`NotJson`].
+    pub(crate) const fn fault(&self) -> DecodeError {
+        DecodeError::Syntax {
+            offset: self.pos,
+            error: self.error,
+        }
     }
 
-    #[cold]
-    fn fail_at<T>(&self, offset: usize, error: SyntaxError) -> Result<T, Syntax> {
-        Err(Syntax { offset, error })
+    #[inline]
+    pub(crate) const fn fail<T>(&mut self, error: SyntaxError) -> Result<T, NotJson> {
+        self.error = error;
+        Err(NotJson)
+    }
+
+    #[inline]
+    const fn fail_at<T>(&mut self, offset: usize, error: SyntaxError) -> Result<T, NotJson> {
+        self.pos = offset;
+        self.fail(error)
     }
 
     /// Fails with `error`, or says that the text has ended if it has.
-    #[cold]
-    pub(crate) fn unexpected<T>(&self, error: SyntaxError) -> Result<T, Syntax> {
-        if self.pos >= self.bytes.len() {
+    #[inline]
+    pub(crate) const fn unexpected<T>(&mut self, error: SyntaxError) -> Result<T, NotJson> {
+        if self.pos >= self.text.len() {
             self.fail(SyntaxError::UnexpectedEnd)
         } else {
             self.fail(error)
@@ -179,12 +200,32 @@ impl<'a> Scanner<'a> {
     /// The next byte that is not white space; the cursor stands on it.
     #[inline]
     pub(crate) fn next_token(&mut self) -> Option<u8> {
-        loop {
-            match self.peek() {
-                Some(b' ' | b'\n' | b'\r' | b'\t') => self.pos += 1,
-                other => return other,
+        match self.peek() {
+            Some(byte) if byte > b' ' => Some(byte),
+            _ => {
+                self.pos = self.after_space();
+                self.peek()
             }
         }
+    }
+
+    /// Where white space ends.
+    #[inline(never)]
+    fn after_space(self) -> usize {
+        let is_space = |b: &&u8| matches!(b, b' ' | b'\n' | b'\r' | b'\t');
+        let rest = self.text.as_bytes().get(self.pos..).unwrap_or_default();
+        self.pos + rest.iter().take_while(is_space).count()
+    }
+
+    /// Moves past `expected` if it comes next.
+    #[inline]
+    pub(crate) fn eat(&mut self, expected: &str) -> bool {
+        let found = self.text.as_bytes().get(self.pos..).unwrap_or_default();
+        let eaten = found.starts_with(expected.as_bytes());
+        if eaten {
+            self.pos += expected.len();
+        }
+        eaten
     }
 
     /// Steps into a container whose opening byte is under the cursor.
@@ -204,35 +245,64 @@ impl<'a> Scanner<'a> {
 
     /// Reads a member's name and its colon.
     #[inline]
-    pub(crate) fn name(&mut self) -> Result<StringSpan<'a>, Syntax> {
+    pub(crate) fn name(&mut self) -> Result<Text<'a>, NotJson> {
         if self.next_token() != Some(b'"') {
             return self.unexpected(SyntaxError::ExpectedName);
         }
         let name = self.string()?;
+        self.colon()?;
+        Ok(name)
+    }
+
+    /// Moves past a member's name and its colon.
+    #[inline(always)]
+    fn skip_name(&mut self) -> Result<(), NotJson> {
+        if self.next_token() != Some(b'"') {
+            return self.unexpected(SyntaxError::ExpectedName);
+        }
+        self.skip_string()?;
+        self.colon()
+    }
+
+    #[inline(always)]
+    fn colon(&mut self) -> Result<(), NotJson> {
         if self.next_token() != Some(b':') {
             return self.unexpected(SyntaxError::ExpectedColon);
         }
         self.pos += 1;
-        Ok(name)
+        Ok(())
+    }
+
+    /// Makes sure that nothing follows.
+    #[inline]
+    pub(crate) fn end(&mut self) -> Result<(), NotJson> {
+        match self.next_token() {
+            None => Ok(()),
+            Some(_) => self.fail(SyntaxError::TrailingText),
+        }
     }
 
     /// Reads one value of any kind and returns its text.
     #[inline]
-    pub(crate) fn value(&mut self) -> Result<&'a str, Syntax> {
+    pub(crate) fn value(&mut self) -> Result<&'a str, NotJson> {
         let first = self.next_token();
         let start = self.pos;
         match first {
-            Some(b'{' | b'[') => self.container()?,
+            Some(b'{' | b'[') => {
+                let (scan, read) = self.container();
+                *self = scan;
+                read?;
+            }
             _ => self.scalar(first)?,
         }
         Ok(self.slice(start, self.pos))
     }
 
     /// Reads a value that is neither array nor object.
-    #[inline]
-    fn scalar(&mut self, first: Option<u8>) -> Result<(), Syntax> {
+    #[inline(always)]
+    fn scalar(&mut self, first: Option<u8>) -> Result<(), NotJson> {
         match first {
-            Some(b'"') => self.string().map(drop),
+            Some(b'"') => self.skip_string().map(drop),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.literal("true"),
             Some(b'f') => self.literal("false"),
@@ -242,7 +312,14 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads an array or object, whatever it holds, without recursion.
-    fn container(&mut self) -> Result<(), Syntax> {
+    #[inline(never)]
+    fn container(mut self) -> (Self, Result<(), NotJson>) {
+        let read = self.read_container();
+        (self, read)
+    }
+
+    #[inline(always)]
+    fn read_container(&mut self) -> Result<(), NotJson> {
         let mut nesting = Nesting::default();
         loop {
             // A value begins here.
@@ -259,7 +336,7 @@ impl<'a> Scanner<'a> {
                     nesting.open(true);
                     self.enter();
                     if self.next_token() != Some(b'}') {
-                        self.name()?;
+                        self.skip_name()?;
                         continue;
                     }
                 }
@@ -272,7 +349,7 @@ impl<'a> Scanner<'a> {
                     Some(b',') => {
                         self.pos += 1;
                         if in_object {
-                            self.name()?;
+                            self.skip_name()?;
                         }
                         break;
                     }
@@ -290,18 +367,16 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    #[inline]
-    fn literal(&mut self, word: &str) -> Result<(), Syntax> {
-        if self.rest().starts_with(word) {
-            self.pos += word.len();
-            Ok(())
-        } else {
-            self.fail(SyntaxError::ExpectedValue)
+    #[inline(always)]
+    fn literal(&mut self, word: &str) -> Result<(), NotJson> {
+        if self.eat(word) {
+            return Ok(());
         }
+        self.fail(SyntaxError::ExpectedValue)
     }
 
-    #[inline]
-    fn number(&mut self) -> Result<(), Syntax> {
+    #[inline(always)]
+    fn number(&mut self) -> Result<(), NotJson> {
         if self.peek() == Some(b'-') {
             self.pos += 1;
         }
@@ -325,8 +400,8 @@ impl<'a> Scanner<'a> {
     }
 
     /// One digit or more.
-    #[inline]
-    fn digits(&mut self) -> Result<(), Syntax> {
+    #[inline(always)]
+    fn digits(&mut self) -> Result<(), NotJson> {
         let start = self.pos;
         while let Some(b'0'..=b'9') = self.peek() {
             self.pos += 1;

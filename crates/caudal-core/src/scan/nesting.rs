@@ -21,7 +21,7 @@ impl Nesting {
     /// Whether the innermost container is an object; false if none is open.
     #[inline]
     pub(crate) const fn in_object(&self) -> bool {
-        self.depth > 0 && self.word & 1 == 1
+        self.word & 1 == 1
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Scanner, Syntax, SyntaxError};
+use super::{NotJson, Scanner, SyntaxError};
 
 /// Marks the bytes of `word` that end a run of plain string bytes: a quote, a
 /// backslash or a control character. The lowest mark is exact.
@@ -10,34 +10,25 @@ use super::{Scanner, Syntax, SyntaxError};
 const fn special(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
-    let quote = word ^ (ONES * b'"' as u64);
-    let backslash = word ^ (ONES * b'\\' as u64);
-    let quote = quote.wrapping_sub(ONES) & !quote;
-    let backslash = backslash.wrapping_sub(ONES) & !backslash;
-    let control = word.wrapping_sub(ONES * 0x20) & !word;
-    (quote | backslash | control) & HIGH
+    // A byte that borrows is zero after the xor, or below a space; the bytes
+    // of other characters, whose high bit is set, are masked out.
+    let quote = (word ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
+    let backslash = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
+    let control = word.wrapping_sub(ONES * b' ' as u64);
+    (quote | backslash | control) & !word & HIGH
 }
 
-/// The span of a string's content, between its quotes.
+/// A string that the scanner has accepted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StringSpan<'a> {
-    /// The text between the quotes, escapes untouched.
-    pub(crate) inner: &'a str,
-    pub(crate) escaped: bool,
+pub(crate) struct Text<'a> {
+    /// What stands between the quotes, escapes untouched.
+    inner: &'a str,
+    escaped: bool,
 }
 
-impl<'a> StringSpan<'a> {
-    /// The span of a whole string that the scanner has accepted, quotes and all.
-    #[inline]
-    pub(crate) fn of(raw: &'a str) -> Self {
-        let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
-        Self {
-            inner,
-            escaped: memchr::memchr(b'\\', inner.as_bytes()).is_some(),
-        }
-    }
-
+impl<'a> Text<'a> {
     /// The string's value; borrowed unless it was spelled with escapes.
+    #[inline]
     pub(crate) fn value(self) -> Cow<'a, str> {
         if self.escaped {
             Cow::Owned(unescape(self.inner))
@@ -47,55 +38,82 @@ impl<'a> StringSpan<'a> {
     }
 }
 
+/// The value of a whole string that the scanner has accepted, quotes and all.
+pub(crate) fn string_value(raw: &str) -> Cow<'_, str> {
+    let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
+    let escaped = memchr::memchr(b'\\', inner.as_bytes()).is_some();
+    Text { inner, escaped }.value()
+}
+
 impl<'a> Scanner<'a> {
     /// Reads a string; the cursor stands on its opening quote.
     #[inline]
-    pub(crate) fn string(&mut self) -> Result<StringSpan<'a>, Syntax> {
+    pub(crate) fn string(&mut self) -> Result<Text<'a>, NotJson> {
         let start = self.pos + 1;
-        self.pos = start;
-        let mut escaped = false;
-        loop {
-            self.skip_plain();
-            match self.peek() {
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    escaped = true;
-                    self.escape()?;
-                }
-                Some(_) => return self.fail(SyntaxError::ControlCharacter),
-                None => return self.fail(SyntaxError::UnclosedString),
-            }
-        }
-        let inner = self.slice(start, self.pos);
-        self.pos += 1;
-        Ok(StringSpan { inner, escaped })
+        let escaped = self.skip_string()?;
+        let inner = self.slice(start, self.pos - 1);
+        Ok(Text { inner, escaped })
     }
 
-    /// Moves past bytes that need no look: up to a quote, a backslash, a
-    /// control character or the end.
-    #[inline]
-    fn skip_plain(&mut self) {
-        let rest = self.bytes.get(self.pos..).unwrap_or_default();
-        let (words, _) = rest.as_chunks::<8>();
-        for word in words {
+    /// Moves past a string and says whether it has escapes; the cursor stands
+    /// on its opening quote.
+    #[inline(always)]
+    pub(super) fn skip_string(&mut self) -> Result<bool, NotJson> {
+        self.pos += 1;
+        self.skip_plain_words();
+        if self.peek() == Some(b'"') {
+            self.pos += 1;
+            return Ok(false);
+        }
+        let (scan, read) = self.rest_of_string();
+        *self = scan;
+        read
+    }
+
+    /// Moves past plain bytes, eight at a time, to the first special one or
+    /// to the last few bytes of the text.
+    #[inline(always)]
+    fn skip_plain_words(&mut self) {
+        let mut pos = self.pos;
+        let bytes = self.text.as_bytes();
+        while let Some(word) = bytes.get(pos..).and_then(<[u8]>::first_chunk) {
             let marks = special(u64::from_le_bytes(*word));
             if marks != 0 {
-                self.pos += marks.trailing_zeros() as usize / 8;
-                return;
+                pos += marks.trailing_zeros() as usize / 8;
+                break;
             }
-            self.pos += 8;
+            pos += 8;
         }
-        while let Some(byte) = self.peek()
-            && byte != b'"'
-            && byte != b'\\'
-            && byte >= 0x20
-        {
-            self.pos += 1;
-        }
+        self.pos = pos;
+    }
+
+    /// The same with escapes, and byte by byte at the end of the text.
+    #[inline(never)]
+    fn rest_of_string(mut self) -> (Self, Result<bool, NotJson>) {
+        let mut escaped = false;
+        let read = loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.pos += 1;
+                    break Ok(escaped);
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    if self.escape().is_err() {
+                        break Err(NotJson);
+                    }
+                    self.skip_plain_words();
+                }
+                Some(0..b' ') => break self.fail(SyntaxError::ControlCharacter),
+                Some(_) => self.pos += 1,
+                None => break self.fail(SyntaxError::UnclosedString),
+            }
+        };
+        (self, read)
     }
 
     /// Checks an escape; the cursor stands on its backslash.
-    fn escape(&mut self) -> Result<(), Syntax> {
+    fn escape(&mut self) -> Result<(), NotJson> {
         let start = self.pos;
         self.pos += 1;
         match self.peek() {
@@ -118,9 +136,8 @@ impl<'a> Scanner<'a> {
 
     /// A high surrogate must be followed by a low one: half a character has no
     /// UTF-8 form, so no `String` could hold it.
-    fn low_surrogate(&mut self, start: usize) -> Result<(), Syntax> {
-        let follows = self.bytes.get(self.pos..self.pos + 2) == Some(b"\\u".as_slice());
-        if !follows {
+    fn low_surrogate(&mut self, start: usize) -> Result<(), NotJson> {
+        if !self.rest().starts_with("\\u") {
             return self.fail_at(start, SyntaxError::LoneSurrogate);
         }
         self.pos += 2;
@@ -130,7 +147,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn hex4(&mut self) -> Result<u32, Syntax> {
+    fn hex4(&mut self) -> Result<u32, NotJson> {
         let mut code = 0;
         for _ in 0..4 {
             let Some(byte) = self.peek() else {
@@ -147,6 +164,7 @@ impl<'a> Scanner<'a> {
 }
 
 /// Undoes the escapes of a string that [`Scanner::string`] has accepted.
+#[cold]
 fn unescape(inner: &str) -> String {
     let mut out = String::with_capacity(inner.len());
     let mut rest = inner;
