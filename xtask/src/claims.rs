@@ -134,9 +134,21 @@ mod tests {
 
     #[test]
     fn a_claim_belongs_to_the_test_below_it() {
-        let text = "/// Says.\n///\n/// Proves: C1, J2\n/// Proves: A3\n#[test]\nfn one() {\n}\n\n#[test]\nfn two() {}\n\
-                    /// Proves: A4\n#[tokio::test(start_paused = true)]\nasync fn three() {}\n";
-        let claims = rust(text).unwrap();
+        let text = [
+            "/// Says.",
+            "///",
+            "/// Proves: C1, J2",
+            "/// Proves: A3",
+            "#[test]",
+            "fn one() {}",
+            "#[test]",
+            "fn two() {}",
+            "/// Proves: A4",
+            "#[tokio::test(start_paused = true)]",
+            "async fn three() {}",
+        ]
+        .join("\n");
+        let claims = rust(&text).unwrap();
         let ids = |ids: &[&str]| ids.iter().map(ToString::to_string).collect();
         assert_eq!(
             claims,

@@ -167,6 +167,20 @@ mod tests {
         assert!(matrix.contains("| C2 | other | open |"));
     }
 
+    /// The twelve functional requirements are C19 to C30.
+    ///
+    /// Proves: C35
+    #[test]
+    fn every_functional_requirement_has_a_test() {
+        let open = include_str!("../open.txt");
+        let functional: Vec<String> = (19..=30).map(|number| format!("C{number}")).collect();
+        assert!(
+            !open
+                .lines()
+                .any(|id| functional.iter().any(|known| known == id))
+        );
+    }
+
     #[test]
     fn the_open_list_can_only_shrink() {
         let error = rendered(&[], &[claim("C1")]).unwrap_err();

@@ -27,7 +27,7 @@ fn main() -> io::Result<()> {
     let mut chunk = [0; 64 * 1024];
     loop {
         let count = io::stdin().read(&mut chunk)?;
-        frames.push(&chunk[..count]);
+        frames.push(chunk.get(..count).unwrap_or_default());
         let ended = count == 0;
         // All answers to what one read brought leave in one write.
         let mut out = Vec::new();

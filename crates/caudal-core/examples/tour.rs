@@ -3,6 +3,8 @@
 //!
 //!     cargo run --example tour
 
+use std::error::Error;
+use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
 
 use caudal_core::{
@@ -10,36 +12,31 @@ use caudal_core::{
     JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Message, Pending, Policy, decode, encode,
 };
 
-#[expect(clippy::print_stdout, reason = "it is a tour")]
-fn show(title: &str, lines: &[String]) {
-    println!("{title}");
-    for line in lines {
-        println!("    {line}");
+type Failure = Box<dyn Error>;
+
+/// A part of the tour: a title and what there is to see.
+fn part(title: &str, lines: &[String]) -> String {
+    format!("{title}\n    {}\n\n", lines.join("\n    "))
+}
+
+fn main() -> Result<(), Failure> {
+    let tour = [
+        owned_messages()?,
+        a_stream_of_frames()?,
+        params_in_one_pass()?,
+        calls_that_wait()?,
+        a_failure_inside()?,
+    ];
+    match std::io::stdout().write_all(tour.concat().as_bytes()) {
+        // Whoever reads it has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
     }
-    println!();
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    owned_messages()?;
-    a_stream_of_frames()?;
-    params_in_one_pass()?;
-    calls_that_wait()?;
-    show("A failure inside", &{
-        let incident = Incident::new(std::io::Error::other("disk 7 is gone"));
-        vec![
-            format!(
-                "log:  {incident}: {}",
-                std::error::Error::source(&incident).ok_or("a cause")?
-            ),
-            format!("sent: {}", serde_json::to_string(&incident.to_wire())?),
-        ]
-    });
-    Ok(())
-}
-
-fn owned_messages() -> Result<(), serde_json::Error> {
+fn owned_messages() -> Result<String, Failure> {
     let params = serde_json::json!([1, 2]);
-    show(
+    Ok(part(
         "Messages, built in one line each",
         &[
             serde_json::to_string(&JsonRpcRequest::new(1, "add", params))?,
@@ -47,11 +44,10 @@ fn owned_messages() -> Result<(), serde_json::Error> {
             serde_json::to_string(&JsonRpcResponse::success(1, 3))?,
             serde_json::to_string(&JsonRpcResponse::error(None, JsonRpcError::parse_error()))?,
         ],
-    );
-    Ok(())
+    ))
 }
 
-fn a_stream_of_frames() -> Result<(), Box<dyn std::error::Error>> {
+fn a_stream_of_frames() -> Result<String, Failure> {
     let policy = Policy::default();
     let mut frames = FrameReader::new(Framing::Line, policy.max_message);
     frames.push(
@@ -74,14 +70,13 @@ fn a_stream_of_frames() -> Result<(), Box<dyn std::error::Error>> {
             lines.push(format!("<-- {}", answer(&entry)?));
         }
     }
-    show(
+    Ok(part(
         "A stream, frame by frame; an id is echoed to the letter",
         &lines,
-    );
-    Ok(())
+    ))
 }
 
-fn answer(message: &Message<'_>) -> Result<String, Box<dyn std::error::Error>> {
+fn answer(message: &Message<'_>) -> Result<String, Failure> {
     let mut out = Vec::new();
     match message {
         Message::Request(request) => {
@@ -98,7 +93,7 @@ fn answer(message: &Message<'_>) -> Result<String, Box<dyn std::error::Error>> {
     Ok(String::from_utf8(out)?)
 }
 
-fn params_in_one_pass() -> Result<(), Box<dyn std::error::Error>> {
+fn params_in_one_pass() -> Result<String, Failure> {
     let policy = Policy::default();
     let bytes = br#"{"jsonrpc":"2.0","id":1,"method":"greet","params":{"name":"Ada"}}"#;
     #[derive(serde::Deserialize)]
@@ -117,11 +112,10 @@ fn params_in_one_pass() -> Result<(), Box<dyn std::error::Error>> {
         "{method}({}) for id {}, without a copy",
         greet.name, request.id
     );
-    show("Typed params, read in the same pass", &[read]);
-    Ok(())
+    Ok(part("Typed params, read in the same pass", &[read]))
 }
 
-fn calls_that_wait() -> Result<(), Box<dyn std::error::Error>> {
+fn calls_that_wait() -> Result<String, Failure> {
     let now = Instant::now();
     let mut pending = Pending::new(1024, IdFormat::Integer, now);
     let first = pending.insert("first", Some(now + Duration::from_secs(30)))?;
@@ -141,6 +135,17 @@ fn calls_that_wait() -> Result<(), Box<dyn std::error::Error>> {
     for (id, waiter) in pending.expire(now + Duration::from_secs(5)) {
         lines.push(format!("timed out: {waiter:?}, id {id}"));
     }
-    show("Calls of our own, and who waits for them", &lines);
-    Ok(())
+    Ok(part("Calls of our own, and who waits for them", &lines))
+}
+
+fn a_failure_inside() -> Result<String, Failure> {
+    let incident = Incident::new(std::io::Error::other("disk 7 is gone"));
+    let cause = incident.source().ok_or("a cause")?;
+    Ok(part(
+        "A failure inside: the cause stays here, its number travels",
+        &[
+            format!("log:  {incident}: {cause}"),
+            format!("sent: {}", serde_json::to_string(&incident.to_wire())?),
+        ],
+    ))
 }

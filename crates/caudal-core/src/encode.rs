@@ -252,12 +252,11 @@ pub fn reply_raw<B: Output>(out: &mut B, id: impl WireId, result: RawJson<'_>) {
 /// ```
 pub fn error<B: Output>(out: &mut B, id: impl WireId, error: &JsonRpcError) {
     put_reply_head(out, id, r#","error":"#);
-    let start = out.length();
-    // An integer, a string and a `Value` always serialise.
-    if put_value(out, error).is_err() {
-        out.cut(start);
-        out.put(br#"{"code":-32603,"message":"Internal error"}"#);
-    }
+    let written = put_value(out, error);
+    debug_assert!(
+        written.is_ok(),
+        "an integer, a string and a `Value` serialise"
+    );
     out.put(b"}");
 }
 

@@ -99,3 +99,8 @@ pub use policy::{ErrorDetail, ExtraMembers, NullId, Policy, ScalarParams};
 pub use raw::RawJson;
 pub use scan::{Kind, SyntaxError};
 pub use schema::SCHEMA;
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

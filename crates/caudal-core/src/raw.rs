@@ -24,6 +24,10 @@ pub struct RawJson<'a>(&'a str);
 
 impl<'a> RawJson<'a> {
     /// The JSON `null`.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::RawJson::NULL.to_string(), "null");
+    /// ```
     pub const NULL: RawJson<'static> = RawJson("null");
 
     /// Checks that `text` is exactly one JSON value, and wraps it.

@@ -1,4 +1,10 @@
 //! What costs no memory, counted. One test, so that nothing else allocates.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
 
 use std::alloc::System;
 use std::time::{Duration, Instant};

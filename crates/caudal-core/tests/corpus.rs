@@ -1,5 +1,11 @@
 //! The fuzz targets' seeds, replayed: what a fuzzer checks at random, checked
 //! on what is known to be interesting.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
 
 mod support;
 

@@ -1,4 +1,10 @@
 //! The borrowed path: what bytes mean, rule by rule.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
 
 mod support;
 
@@ -82,7 +88,7 @@ fn an_id_of_another_type_is_refused_with_null() {
     }
 }
 
-/// Proves: J5, J17, J18, A9, A10, C17, C47
+/// Proves: J17, J18, A9, A10, C17, C47
 #[test]
 fn a_message_without_id_is_a_notification_and_null_is_an_id() {
     let Message::Notification(tick) = read(r#"{"jsonrpc":"2.0","method":"tick","params":[1]}"#)
@@ -362,7 +368,7 @@ fn extra_members_are_passed_over_unless_the_policy_says_otherwise() {
     assert!(matches!(decode(plain, &strict), Message::Request(_)));
 }
 
-/// Proves: J11, J20, J21, J23
+/// Proves: J11, J20, J21
 #[test]
 fn a_batch_keeps_the_order_of_its_entries() {
     let Message::Batch(entries) = read(
@@ -527,7 +533,7 @@ fn depth_is_limited_exactly_and_the_id_survives() {
     assert!(matches!(&entries[1], Message::Request(_)));
 }
 
-/// Proves: A98, A88
+/// Proves: A98
 #[test]
 fn bombs_are_refused_without_recursion() {
     for levels in [1_000, 100_000, 500_000] {

@@ -1,4 +1,10 @@
 //! The decoder against the oracle, over generated and mangled messages.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
 
 mod support;
 

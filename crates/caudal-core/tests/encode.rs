@@ -1,4 +1,10 @@
 //! Writing messages straight into a buffer.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
 
 use std::collections::HashMap;
 

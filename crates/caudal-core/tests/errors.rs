@@ -1,4 +1,10 @@
 //! The two families of errors: what travelled, and what happened here.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
 
 use std::error::Error;
 use std::io;
@@ -115,7 +121,6 @@ fn every_local_error_says_its_own_level_and_keeps_the_rest() {
     );
 }
 
-/// Proves: A84, A87
 #[test]
 fn recoverable_and_fatal_are_told_apart() {
     let call = |error: CallError| (error.is_fatal(), error.may_have_run());

@@ -1,4 +1,10 @@
 //! What is refused, and in which words.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
 
 use caudal_core::{
     ErrorDetail, JsonRpcError, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Message,

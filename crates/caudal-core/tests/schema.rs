@@ -2,6 +2,12 @@
 //!
 //! The deliberate differences, all of them because a schema sees a value and
 //! not its text, are the ones that [`beyond_a_schema`] lists.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
 
 mod support;
 

@@ -2,6 +2,12 @@
 //!
 //! `-->` is sent, `<--` is expected; the calculator example stands in for a
 //! server and is run as a program of its own, over its stdin and stdout.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -108,7 +114,7 @@ fn play(framing: Framing, arguments: &[&str]) {
     assert_eq!(frames.finish(), Ok(None));
 }
 
-/// Proves: C38, C54, A44, A45, A46, A11, J5, J11, J12, J22, J23
+/// Proves: C38, C54, A44, A45, A46, A11, J11, J12
 #[test]
 fn the_specification_is_answered_on_stdin_and_stdout_by_lines() {
     play(Framing::Line, &[]);

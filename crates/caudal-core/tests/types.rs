@@ -1,4 +1,10 @@
 //! The owned messages: built in one line, written to the letter, read back.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
 
 use caudal_core::{
     CodeClass, ErrorCode, JsonRpcError, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse,

@@ -188,6 +188,10 @@ pub struct Id<'a>(&'a str);
 
 impl<'a> Id<'a> {
     /// The id `null`.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::Id::NULL.to_string(), "null");
+    /// ```
     pub const NULL: Id<'static> = Id("null");
 
     /// Wraps text that the scanner has accepted as a string, number or null.

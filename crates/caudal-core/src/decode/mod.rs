@@ -6,6 +6,14 @@
 //!
 //! [`Decoder`] is the same pass with a stop before `params`, for a caller that
 //! knows the type they must have.
+//!
+//! ```
+//! use caudal_core::decode::{Message, decode};
+//! use caudal_core::Policy;
+//!
+//! let message = decode(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, &Policy::default());
+//! assert!(matches!(message, Message::Request(_)));
+//! ```
 
 mod envelope;
 mod error;

@@ -43,16 +43,40 @@ pub enum CodeClass {
 
 impl ErrorCode {
     /// -32700: the text is not JSON.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::ErrorCode::PARSE_ERROR.get(), -32700);
+    /// ```
     pub const PARSE_ERROR: Self = Self(-32700);
     /// -32600: the JSON is not a valid request.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::ErrorCode::INVALID_REQUEST.get(), -32600);
+    /// ```
     pub const INVALID_REQUEST: Self = Self(-32600);
     /// -32601: there is no such method.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::ErrorCode::METHOD_NOT_FOUND.get(), -32601);
+    /// ```
     pub const METHOD_NOT_FOUND: Self = Self(-32601);
     /// -32602: the params do not fit the method.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::ErrorCode::INVALID_PARAMS.get(), -32602);
+    /// ```
     pub const INVALID_PARAMS: Self = Self(-32602);
     /// -32603: the server failed.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::ErrorCode::INTERNAL_ERROR.get(), -32603);
+    /// ```
     pub const INTERNAL_ERROR: Self = Self(-32603);
     /// -32000: more requests than the server takes at once.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::ErrorCode::SERVER_OVERLOADED.get(), -32000);
+    /// ```
     pub const SERVER_OVERLOADED: Self = Self(-32000);
 
     /// The integer.

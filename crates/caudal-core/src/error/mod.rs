@@ -12,6 +12,13 @@
 //! | `EncodeError` | always | nothing was written; mend the value |
 //! | `FrameError` | ask [`is_fatal`](crate::FrameError::is_fatal) | go on reading, or close the connection |
 //! | `CallError` | ask [`is_fatal`](CallError::is_fatal) | call again, or connect again |
+//!
+//! ```
+//! use caudal_core::error::{CallError, JsonRpcError};
+//!
+//! let error = CallError::from(JsonRpcError::new(1001, "out of stock"));
+//! assert!(!error.is_fatal()); // the connection is sound
+//! ```
 
 mod call;
 mod code;

@@ -9,6 +9,14 @@
 //! | [`Line`](Framing::Line) | a line | the next line | the next line |
 //! | [`Header`](Framing::Header) | `Content-Length: N`, blank line, N bytes | a stray line is dropped; a broken length is fatal | its N bytes are skipped |
 //! | [`Concatenated`](Framing::Concatenated) | a JSON value | the next value | the next value |
+//!
+//! ```
+//! use caudal_core::framing::{FrameReader, Framing};
+//!
+//! let mut frames = FrameReader::new(Framing::Header, 1024);
+//! frames.push(b"Content-Length: 2\r\n\r\n{}");
+//! assert_eq!(frames.next_frame(), Ok(Some(&b"{}"[..])));
+//! ```
 
 mod concatenated;
 mod header;

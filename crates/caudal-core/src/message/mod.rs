@@ -1,4 +1,13 @@
 //! The owned messages: constructed in one line, checked when read.
+//!
+//! ```
+//! use caudal_core::message::JsonRpcRequest;
+//!
+//! let request = JsonRpcRequest::new(1, "ping", None);
+//! let text = serde_json::to_string(&request)?;
+//! assert_eq!(serde_json::from_str::<JsonRpcRequest>(&text)?, request);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 mod members;
 mod notification;

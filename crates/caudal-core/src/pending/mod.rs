@@ -4,6 +4,17 @@
 //! has no clock and does no I/O: time is passed in, and what settles is handed
 //! out. Every call leaves the table exactly once: answered, expired, cancelled
 //! or closed.
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//! use caudal_core::pending::{IdFormat, Pending};
+//!
+//! let now = Instant::now();
+//! let mut pending = Pending::new(1024, IdFormat::Integer, now);
+//! let id = pending.insert("waiter", Some(now + Duration::from_secs(30)))?;
+//! assert_eq!(pending.cancel(id), Some("waiter"));
+//! # Ok::<(), caudal_core::CallError>(())
+//! ```
 
 mod id;
 mod wheel;
@@ -57,6 +68,10 @@ struct Slot<W> {
 
 impl<W> Pending<W> {
     /// The most calls that can wait at once, whatever limit is asked for.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::Pending::<()>::MAX_LIMIT, 16_777_216);
+    /// ```
     pub const MAX_LIMIT: usize = 1 << 24;
 
     /// An empty table for at most `limit` calls. No deadline may lie before

@@ -3,10 +3,10 @@
     dead_code,
     missing_docs,
     unreachable_pub,
-    reason = "each user takes a part of it"
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "each user takes a part of it, and a test may"
 )]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
-#![allow(clippy::cast_possible_truncation, reason = "a test may")]
 
 pub mod checks;
 pub mod oracle;

@@ -15,8 +15,8 @@ pub enum Node {
     Bool(bool),
     Number(f64),
     String(String),
-    Array(Vec<Node>),
-    Object(Vec<(String, Node)>),
+    Array(Vec<Self>),
+    Object(Vec<(String, Self)>),
 }
 
 /// What a text means by the rules.
@@ -26,7 +26,7 @@ pub enum Verdict {
     Notification(String, Option<Node>),
     Success(Node, Node),
     Failure(Node, i64, String, Option<Node>),
-    Batch(Vec<Verdict>),
+    Batch(Vec<Self>),
     Invalid {
         code: i64,
         id: Node,
@@ -72,8 +72,7 @@ pub fn parse(text: &str) -> Option<Node> {
 fn tame(text: &str) -> String {
     let mut out = String::new();
     let (mut in_string, mut escaped, mut digits, mut exponent) = (false, false, 0, false);
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
+    for c in text.chars() {
         if in_string {
             in_string = escaped || c != '"';
             escaped = !escaped && c == '\\';

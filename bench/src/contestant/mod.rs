@@ -1,0 +1,84 @@
+//! Who is measured: bytes in, reply appended to a buffer that is reused.
+
+mod caudal;
+mod floor;
+mod jsonrpc_core;
+mod jsonrpsee;
+mod pending;
+mod serde_spans;
+mod sonic;
+mod value;
+
+use serde_json::Value;
+
+use crate::message::Message;
+
+/// A server in memory, or a decoder alone.
+pub trait Contestant {
+    /// Takes one message; a server appends its reply to `out`.
+    fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>);
+}
+
+/// The servers, in the order of the tables.
+pub const SERVERS: [&str; 6] = [
+    "caudal",
+    "floor",
+    "value",
+    "jsonrpsee",
+    "jsonrpsee-server",
+    "jsonrpc-core",
+];
+
+/// The decoders, and the messages they decode.
+pub const DECODERS: [&str; 3] = ["serde-spans", "caudal-scan", "sonic-rs"];
+pub const DECODED: [&str; 3] = ["add", "pass-1k", "pass-100k"];
+
+/// The table of outgoing calls, by how many wait in it.
+pub const PENDING: [&str; 3] = ["pending-10", "pending-1000", "pending-100000"];
+
+/// The contestant called `name`.
+#[must_use]
+pub fn named(name: &str) -> Option<Box<dyn Contestant>> {
+    Some(match name {
+        "caudal" => Box::new(caudal::Server::default()),
+        "floor" => Box::new(floor::Server),
+        "value" => Box::new(value::Server),
+        "jsonrpsee" => Box::new(jsonrpsee::Module::new()),
+        "jsonrpsee-server" => Box::new(jsonrpsee::Server::new()),
+        "jsonrpc-core" => Box::new(jsonrpc_core::Server::new()),
+        "serde-spans" => Box::new(serde_spans::Decoder),
+        "caudal-scan" => Box::new(caudal::Decoder::default()),
+        "sonic-rs" => Box::new(sonic::Decoder),
+        _ => {
+            let waiting = name.strip_prefix("pending-")?.parse().ok()?;
+            Box::new(pending::Calls::new(waiting))
+        }
+    })
+}
+
+/// Whether `name` can take `message` at all: `raw_json_request` knows no
+/// batches.
+#[must_use]
+pub fn takes(name: &str, message: &Message) -> bool {
+    !(name == "jsonrpsee" && message.name == "batch-100")
+}
+
+/// Fails unless every contestant answers every message rightly.
+///
+/// # Errors
+/// Says who answered what.
+pub fn check(messages: &[Message]) -> Result<(), String> {
+    for message in messages {
+        for name in SERVERS.into_iter().filter(|name| takes(name, message)) {
+            let mut out = Vec::new();
+            let mut server = named(name).ok_or("a server without a name")?;
+            server.take(&message.bytes, &mut out);
+            let reply: Value = serde_json::from_slice(&out).unwrap_or_default();
+            if reply != message.reply {
+                let wrong: String = String::from_utf8_lossy(&out).chars().take(200).collect();
+                return Err(format!("{name} answers {}: {wrong}", message.name));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! `cargo run --release [-- --quick] [--out FILE]`: runs everything, prints Markdown.
+
+use std::process::ExitCode;
+
+use caudal_bench::{callgrind, report};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("caudal-bench: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    let mut quick = false;
+    let mut out = None;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--quick" => quick = true,
+            "--out" => out = Some(arguments.next().ok_or("--out needs a file")?),
+            // What runs under callgrind; not meant to be typed.
+            callgrind::CHILD => return callgrind::child(arguments),
+            other => return Err(format!("unknown argument `{other}`")),
+        }
+    }
+    let markdown = report::whole(quick)?;
+    print!("{markdown}");
+    match out {
+        Some(file) => std::fs::write(&file, markdown).map_err(|e| format!("{file}: {e}")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,104 @@
+//! The messages every contestant must answer, and the answers they must give.
+
+use serde_json::{Value, json};
+
+use crate::order;
+
+/// One message and what makes an answer to it right.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub name: &'static str,
+    pub what: &'static str,
+    pub bytes: Vec<u8>,
+    pub reply: Value,
+}
+
+const ADD: &str = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
+
+/// Every message, in the order of the tables.
+#[must_use]
+pub fn all() -> Vec<Message> {
+    let order = json_text(&order::sample(0));
+    let orders = json_text(&many_orders());
+    let receipt = json_text(&order::place(&order::sample(0)));
+    let batch = vec![ADD; 100].join(",");
+    vec![
+        Message {
+            name: "add",
+            what: "two integers, typed",
+            bytes: ADD.into(),
+            reply: reply("3"),
+        },
+        Message {
+            name: "typed-1k",
+            what: "an order, read into the handler's own structs",
+            bytes: request("place", &order),
+            reply: reply(&receipt),
+        },
+        Message {
+            name: "pass-1k",
+            what: "the same order, passed through as text",
+            bytes: request("echo", &order),
+            reply: reply(&order),
+        },
+        Message {
+            name: "pass-100k",
+            what: "an array of such orders, passed through as text",
+            bytes: request("echo", &orders),
+            reply: reply(&orders),
+        },
+        Message {
+            name: "batch-100",
+            what: "a batch of 100 `add`",
+            bytes: format!("[{batch}]").into(),
+            reply: Value::Array(vec![reply("3"); 100]),
+        },
+    ]
+}
+
+/// The message called `name`.
+#[must_use]
+pub fn named(name: &str) -> Option<Message> {
+    all().into_iter().find(|message| message.name == name)
+}
+
+/// A message of `size` bytes whose params are nothing but zeros: the worst
+/// case for whoever builds a tree of it.
+#[must_use]
+pub fn zeros(size: usize) -> Vec<u8> {
+    let frame = request("echo", "[0]").len();
+    let more = ",0".repeat(size.saturating_sub(frame) / 2);
+    request("echo", &format!("[0{more}]"))
+}
+
+fn many_orders() -> Vec<order::Order> {
+    let mut orders = Vec::new();
+    let mut size = 0;
+    while size < 100_000 {
+        let order = order::sample(orders.len() as i64);
+        size += json_text(&order).len() + 1;
+        orders.push(order);
+    }
+    orders
+}
+
+fn request(method: &str, params: &str) -> Vec<u8> {
+    format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#).into()
+}
+
+fn reply(result: &str) -> Value {
+    let result: Value = serde_json::from_str(result).expect("made by serde_json");
+    json!({ "jsonrpc": "2.0", "id": 1, "result": result })
+}
+
+fn json_text(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("plain data serialises")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn add_is_the_message_of_the_targets() {
+        assert_eq!(super::ADD.len(), 54);
+    }
+}
