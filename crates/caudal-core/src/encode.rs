@@ -94,43 +94,29 @@ pub(crate) mod sealed {
     }
 }
 
-impl sealed::Output for Vec<u8> {
-    #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
+macro_rules! output {
+    ($($buffer:ty),*) => {$(
+        impl sealed::Output for $buffer {
+            #[inline]
+            fn put(&mut self, bytes: &[u8]) {
+                self.extend_from_slice(bytes);
+            }
 
-    fn make_room(&mut self, bytes: usize) {
-        self.reserve(bytes);
-    }
+            fn make_room(&mut self, bytes: usize) {
+                self.reserve(bytes);
+            }
 
-    fn length(&self) -> usize {
-        self.len()
-    }
+            fn length(&self) -> usize {
+                self.len()
+            }
 
-    fn cut(&mut self, length: usize) {
-        self.truncate(length);
-    }
+            fn cut(&mut self, length: usize) {
+                self.truncate(length);
+            }
+        }
+    )*};
 }
-
-impl sealed::Output for BytesMut {
-    #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
-
-    fn make_room(&mut self, bytes: usize) {
-        self.reserve(bytes);
-    }
-
-    fn length(&self) -> usize {
-        self.len()
-    }
-
-    fn cut(&mut self, length: usize) {
-        self.truncate(length);
-    }
-}
+output!(Vec<u8>, BytesMut);
 
 impl sealed::WireId for Id<'_> {
     #[inline]
