@@ -7,53 +7,82 @@
 //! Try: {"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}
 
 use std::io::{self, Read, Write};
+use std::process::ExitCode;
 
 use caudal_core::{
-    ErrorDetail, FrameReader, Framing, JsonRpcError, Message, Policy, RawJson, Request, decode,
-    encode,
+    ErrorDetail, FrameError, FrameReader, Framing, JsonRpcError, Message, Policy, RawJson, Request,
+    decode, encode,
 };
 
-fn main() -> io::Result<()> {
+fn main() -> ExitCode {
     let framing = match std::env::args().nth(1).as_deref() {
         None => Framing::Line,
         Some("--header") => Framing::Header,
         Some(other) => {
-            let message = format!("unknown argument `{other}`: the only one is --header");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            eprintln!("calculator: unknown argument `{other}`; the only one is --header");
+            return ExitCode::FAILURE;
         }
     };
+    match serve(framing) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("calculator: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Answers what comes in until it ends.
+fn serve(framing: Framing) -> io::Result<()> {
     let policy = Policy::default();
     let mut frames = FrameReader::new(framing, policy.max_message);
     let mut chunk = [0; 64 * 1024];
     loop {
         let count = io::stdin().read(&mut chunk)?;
         frames.push(chunk.get(..count).unwrap_or_default());
-        let ended = count == 0;
         // All answers to what one read brought leave in one write.
         let mut out = Vec::new();
-        loop {
-            let next = if ended {
-                frames.finish()
-            } else {
-                frames.next_frame()
-            };
-            let reply = match next {
-                Ok(Some(frame)) => answer(decode(frame, &policy)),
-                Ok(None) => break,
-                Err(error) if error.is_fatal() => return Err(io::Error::other(error)),
-                Err(error) => Some(refuse(&error.to_wire(ErrorDetail::Full))),
-            };
-            if let Some(reply) = reply {
-                let Ok(()) = framing.write(&mut out, |out| {
-                    out.extend_from_slice(&reply);
-                    Ok::<_, std::convert::Infallible>(())
-                });
-            }
-        }
+        let lost = answer_frames(&mut frames, framing, &policy, count == 0, &mut out);
         io::stdout().write_all(&out)?;
         io::stdout().flush()?;
-        if ended {
-            return Ok(());
+        match lost {
+            Some(error) => return Err(io::Error::other(error)),
+            None if count == 0 => return Ok(()),
+            None => {}
+        }
+    }
+}
+
+/// Answers every whole frame; returns the fault that ends the stream, if any.
+fn answer_frames(
+    frames: &mut FrameReader,
+    framing: Framing,
+    policy: &Policy,
+    ended: bool,
+    out: &mut Vec<u8>,
+) -> Option<FrameError> {
+    loop {
+        let next = if ended {
+            frames.finish()
+        } else {
+            frames.next_frame()
+        };
+        let (reply, lost) = match next {
+            Ok(Some(frame)) => (answer(decode(frame, policy)), None),
+            Ok(None) => return None,
+            Err(error) => {
+                let reply = refuse(&error.to_wire(ErrorDetail::Full));
+                (Some(reply), error.is_fatal().then_some(error))
+            }
+        };
+        if let Some(reply) = reply {
+            let Ok(()) = framing.write(out, |out| {
+                out.extend_from_slice(&reply);
+                Ok::<_, std::convert::Infallible>(())
+            });
+        }
+        if lost.is_some() {
+            return lost;
         }
     }
 }
