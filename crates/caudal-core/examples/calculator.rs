@@ -10,8 +10,8 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use caudal_core::{
-    ErrorDetail, FrameError, FrameReader, Framing, JsonRpcError, Message, Policy, RawJson, Request,
-    decode, encode,
+    FrameError, FrameReader, Framing, JsonRpcError, Message, Policy, RawJson, Request, decode,
+    encode,
 };
 
 fn main() -> ExitCode {
@@ -68,10 +68,10 @@ fn answer_frames(
             frames.next_frame()
         };
         let (reply, lost) = match next {
-            Ok(Some(frame)) => (answer(decode(frame, policy)), None),
+            Ok(Some(frame)) => (answer(decode(frame, policy), policy), None),
             Ok(None) => return None,
             Err(error) => {
-                let reply = refuse(&error.to_wire(ErrorDetail::Full));
+                let reply = refuse(&error.to_wire(policy.error_detail));
                 (Some(reply), error.is_fatal().then_some(error))
             }
         };
@@ -88,7 +88,7 @@ fn answer_frames(
 }
 
 /// The answer to a message, if it is owed one.
-fn answer(message: Message<'_>) -> Option<Vec<u8>> {
+fn answer(message: Message<'_>, policy: &Policy) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match message {
         Message::Request(request) => {
@@ -97,14 +97,15 @@ fn answer(message: Message<'_>) -> Option<Vec<u8>> {
             }
         }
         Message::Batch(entries) => {
-            let answers: Vec<_> = entries.into_iter().filter_map(answer).collect();
+            let entries = entries.into_iter();
+            let answers: Vec<_> = entries.filter_map(|entry| answer(entry, policy)).collect();
             if answers.is_empty() {
                 return None;
             }
             out = [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat();
         }
-        Message::Invalid(invalid) if invalid.wants_answer => {
-            encode::error(&mut out, invalid.id, &invalid.to_wire(ErrorDetail::Full));
+        Message::Invalid(invalid) if invalid.wants_answer() => {
+            encode::error(&mut out, invalid.id, &invalid.to_wire(policy.error_detail));
         }
         _ => return None,
     }

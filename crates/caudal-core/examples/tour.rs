@@ -83,7 +83,7 @@ fn answer(message: &Message<'_>) -> Result<String, Failure> {
             let (a, b): (i64, i64) = request.params.ok_or("add has params")?.read()?;
             encode::reply(&mut out, request.id, &(a + b))?;
         }
-        Message::Invalid(invalid) if invalid.wants_answer => {
+        Message::Invalid(invalid) if invalid.wants_answer() => {
             encode::error(&mut out, invalid.id, &invalid.to_wire(ErrorDetail::Full));
         }
         Message::Notification(_) => return Ok("(a notification: no answer, ever)".to_owned()),

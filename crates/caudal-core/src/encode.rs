@@ -19,7 +19,7 @@ use bytes::BytesMut;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::decode::{Id, is_blank};
+use crate::decode::{ErrorObject, Id, is_blank};
 use crate::error::JsonRpcError;
 use crate::id::RequestId;
 use crate::raw::RawJson;
@@ -127,11 +127,7 @@ impl sealed::WireId for Id<'_> {
 
 impl sealed::WireId for &RequestId {
     fn write_to<B: sealed::Output>(&self, out: &mut B) {
-        match self {
-            // Writing into memory cannot fail, and neither can these two.
-            RequestId::Number(number) => drop(put_value(out, number)),
-            RequestId::String(string) => drop(put_value(out, string)),
-        }
+        put_plain(out, self);
     }
 }
 
@@ -160,14 +156,33 @@ fn put_value<B: Output, T: Serialize + ?Sized>(out: &mut B, value: &T) -> Result
     serde_json::to_writer(Writer(out), value).map_err(EncodeError::Value)
 }
 
-/// Runs `write`; if it fails, cuts `out` back to what it was.
+/// Appends a value whose own `Serialize` cannot fail: an integer, a string, a
+/// `Value`.
+#[inline]
+pub(crate) fn put_plain<B: Output, T: Serialize + ?Sized>(out: &mut B, value: &T) {
+    let written = put_value(out, value);
+    debug_assert!(written.is_ok(), "it is written into memory");
+}
+
+/// Runs `write`; unless it succeeds, cuts `out` back to what it was. A panic
+/// in somebody's `Serialize` is no success either.
 #[inline]
 pub(crate) fn or_restore<B: Output, E>(
     out: &mut B,
     write: impl FnOnce(&mut B) -> Result<(), E>,
 ) -> Result<(), E> {
+    struct Restore<'a, B: sealed::Output>(&'a mut B, usize);
+    impl<B: sealed::Output> Drop for Restore<'_, B> {
+        fn drop(&mut self) {
+            self.0.cut(self.1);
+        }
+    }
     let start = out.length();
-    write(out).inspect_err(|_| out.cut(start))
+    let mut restore = Restore(out, start);
+    write(restore.0)?;
+    // What is there now stays there.
+    restore.1 = restore.0.length();
+    Ok(())
 }
 
 #[inline]
@@ -244,6 +259,29 @@ pub fn error<B: Output>(out: &mut B, id: impl WireId, error: &JsonRpcError) {
         "an integer, a string and a `Value` serialise"
     );
     out.put(b"}");
+}
+
+/// Appends an error as it was received, its data to the letter; for a bridge.
+///
+/// ```
+/// use caudal_core::{Message, Policy, RequestId, decode, encode};
+///
+/// let bytes = br#"{"jsonrpc":"2.0","id":1,"error":{"code":7,"message":"no","data":1e400}}"#;
+/// let Message::Response(response) = decode(bytes, &Policy::default()) else { panic!() };
+/// let mut out = Vec::new();
+/// encode::error_raw(&mut out, &RequestId::from(1), &response.outcome.unwrap_err());
+/// assert_eq!(out, bytes);
+/// ```
+pub fn error_raw<B: Output>(out: &mut B, id: impl WireId, error: &ErrorObject<'_>) {
+    put_reply_head(out, id, r#","error":{"code":"#);
+    put_plain(out, &error.code);
+    out.put(br#","message":"#);
+    put_plain(out, &error.message);
+    if let Some(data) = error.data {
+        out.put(br#","data":"#);
+        out.put(data.as_str().as_bytes());
+    }
+    out.put(b"}}");
 }
 
 /// Appends a request. Params that serialise to `null`, such as `&()`, are left

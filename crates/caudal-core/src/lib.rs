@@ -19,39 +19,50 @@
 //!
 //! # A server in one function
 //! ```
-//! use caudal_core::{ErrorDetail, FrameReader, Framing, JsonRpcError, Message, Policy};
+//! use caudal_core::{FrameReader, Framing, Id, JsonRpcError, Message, Policy};
 //! use caudal_core::{decode, encode};
+//!
+//! /// Appends the answer to one message, if it is owed one.
+//! fn answer(frame: &[u8], policy: &Policy, out: &mut Vec<u8>) {
+//!     match decode(frame, policy) {
+//!         Message::Request(request) if request.method == "add" => {
+//!             match request.params.map(|params| params.read::<(i64, i64)>()) {
+//!                 Some(Ok((a, b))) => {
+//!                     encode::reply(out, request.id, &(a + b)).expect("integers serialise");
+//!                 }
+//!                 _ => encode::error(out, request.id, &JsonRpcError::invalid_params()),
+//!             }
+//!         }
+//!         Message::Request(request) => {
+//!             let error = JsonRpcError::unknown_method(&request.method);
+//!             encode::error(out, request.id, &error);
+//!         }
+//!         Message::Invalid(invalid) if invalid.wants_answer() => {
+//!             encode::error(out, invalid.id, &invalid.to_wire(policy.error_detail));
+//!         }
+//!         _ => {} // notifications, responses; a batch is a `Vec` of these
+//!     }
+//! }
 //!
 //! /// Answers every whole line of `input`.
 //! fn serve(input: &[u8]) -> Vec<u8> {
 //!     let policy = Policy::default();
 //!     let mut frames = FrameReader::new(Framing::Line, policy.max_message);
 //!     frames.push(input);
-//!     let mut out = Vec::new();
-//!     while let Ok(Some(frame)) = frames.next_frame() {
-//!         let answer = |out: &mut Vec<u8>| {
-//!             match decode(frame, &policy) {
-//!                 Message::Request(request) if request.method == "add" => {
-//!                     match request.params.map(|params| params.read::<(i64, i64)>()) {
-//!                         Some(Ok((a, b))) => encode::reply(out, request.id, &(a + b))?,
-//!                         _ => encode::error(out, request.id, &JsonRpcError::invalid_params()),
-//!                     }
-//!                 }
-//!                 Message::Request(request) => {
-//!                     let error = JsonRpcError::unknown_method(&request.method);
-//!                     encode::error(out, request.id, &error);
-//!                 }
-//!                 Message::Invalid(invalid) if invalid.wants_answer => {
-//!                     encode::error(out, invalid.id, &invalid.to_wire(ErrorDetail::Full));
-//!                 }
-//!                 _ => {}
-//!             }
-//!             Ok::<(), caudal_core::EncodeError>(())
-//!         };
-//!         answer(&mut out).expect("integers serialise");
-//!         out.push(b'\n');
+//!     let (mut out, mut body) = (Vec::new(), Vec::new());
+//!     loop {
+//!         body.clear();
+//!         match frames.next_frame() {
+//!             Ok(Some(frame)) => answer(frame, &policy, &mut body),
+//!             Ok(None) => return out,
+//!             // Too long: say so, and go on with the next line.
+//!             Err(error) => encode::error(&mut body, Id::NULL, &error.to_wire(policy.error_detail)),
+//!         }
+//!         if !body.is_empty() {
+//!             out.extend_from_slice(&body);
+//!             out.push(b'\n');
+//!         }
 //!     }
-//!     out
 //! }
 //!
 //! let input = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"add\",\"params\":[1,2]}\n";
@@ -84,8 +95,8 @@ mod scan;
 mod schema;
 
 pub use decode::{
-    DecodeError, Decoder, ErrorObject, Found, Id, Invalid, Member, Message, Notification, Request,
-    Response, ToOwnedError, decode,
+    DecodeError, Decoder, ErrorObject, Found, Id, Invalid, InvalidKind, Member, Message,
+    Notification, Request, Response, ToOwnedError, decode,
 };
 pub use encode::EncodeError;
 pub use error::{

@@ -24,9 +24,11 @@ pub struct Policy {
     /// The longest message in bytes.
     pub max_message: usize,
     /// The deepest nesting of arrays and objects; the message's own object
-    /// (and the batch's array) is a level.
+    /// (and the batch's array) is a level. `serde_json` itself reads no deeper
+    /// than 128 levels into a type or a `Value`.
     pub max_depth: usize,
-    /// The most entries of a batch.
+    /// The most entries of a batch. Each takes about 100 bytes while the batch
+    /// is decoded.
     pub max_batch: usize,
     /// The longest id, in bytes of JSON text.
     pub max_id: usize,
@@ -61,6 +63,7 @@ impl Default for Policy {
 /// assert_eq!(caudal_core::NullId::default(), caudal_core::NullId::Accept);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NullId {
     /// It is a request and is answered with `"id":null`.
     #[default]
@@ -77,6 +80,7 @@ pub enum NullId {
 /// assert_eq!(ScalarParams::default(), ScalarParams::InvalidParams);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ScalarParams {
     /// -32602.
     #[default]
@@ -95,6 +99,7 @@ pub enum ScalarParams {
 /// assert_eq!(ExtraMembers::default(), ExtraMembers::Ignore);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ExtraMembers {
     /// They are passed over.
     #[default]
@@ -109,6 +114,7 @@ pub enum ExtraMembers {
 /// assert_eq!(caudal_core::ErrorDetail::default(), caudal_core::ErrorDetail::Full);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorDetail {
     /// What was wrong, where, and what was expected.
     #[default]

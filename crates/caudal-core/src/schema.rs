@@ -2,9 +2,10 @@
 
 /// JSON Schema 2020-12 for request, notification, response, error and batch.
 ///
-/// A schema sees values, not text, so a few rules are beyond it: duplicate
-/// members, and the limits of a [`Policy`](crate::Policy). It refuses what
-/// [`Policy::default`](crate::Policy::default) refuses otherwise.
+/// A schema sees values, not text, so a few rules are beyond it: members that
+/// stand twice, error codes written as `1.0`, and the limits on size, depth and
+/// ids. Otherwise it refuses what [`Policy::default`](crate::Policy::default)
+/// refuses.
 ///
 /// ```
 /// let schema: serde_json::Value = serde_json::from_str(caudal_core::SCHEMA)?;

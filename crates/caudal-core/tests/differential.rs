@@ -66,9 +66,14 @@ fn object() -> impl Strategy<Value = String> {
         1 => (string(), json()),
         1 => json().prop_map(|value| (r#""i\u0064""#.to_owned(), value)),
     ];
-    prop::collection::vec(good, 0..7).prop_map(|members| {
-        let members: Vec<_> = members.iter().map(|(k, v)| format!("{k} :{v}")).collect();
-        format!("{{{}}}", members.join(",\n"))
+    // As nearly everybody writes it, as Python does, and as nobody does.
+    let spelling = prop_oneof![Just((":", ",")), Just((": ", ", ")), Just((" :", ",\n"))];
+    (prop::collection::vec(good, 0..7), spelling).prop_map(|(members, (colon, comma))| {
+        let members: Vec<_> = members
+            .iter()
+            .map(|(k, v)| format!("{k}{colon}{v}"))
+            .collect();
+        format!("{{{}}}", members.join(comma))
     })
 }
 

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use bytes::BytesMut;
 use caudal_core::encode::Output;
 use caudal_core::{
-    EncodeError, Id, IdFormat, JsonRpcError, Message, Pending, Policy, RawJson, RequestId, decode,
-    encode,
+    EncodeError, Framing, Id, IdFormat, JsonRpcError, Message, Pending, Policy, RawJson, RequestId,
+    decode, encode,
 };
 use proptest::prelude::*;
 use serde::ser::{Error, SerializeSeq};
@@ -167,6 +167,61 @@ fn a_failed_message_leaves_the_buffer_as_it_was() {
     }
     encode::reply(&mut vec, &id, &1).unwrap();
     assert_eq!(vec, br#"before{"jsonrpc":"2.0","id":1,"result":1}"#);
+}
+
+/// Panics when it is half written.
+struct Panics;
+
+impl Serialize for Panics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        seq.serialize_element(&1)?;
+        panic!("in somebody's Serialize")
+    }
+}
+
+/// Proves: A69
+#[test]
+fn a_panic_leaves_the_buffer_as_it_was_too() {
+    let mut out = b"before".to_vec();
+    for framing in [Framing::Line, Framing::Header, Framing::Concatenated] {
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            framing.write(&mut out, |out| encode::reply(out, Id::NULL, &Panics))
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(out, b"before");
+    }
+}
+
+#[test]
+fn an_error_is_passed_on_to_the_letter() {
+    for error in [
+        r#"{"code":-32601,"message":"no \"m\"","data":[1e400,0.10]}"#,
+        r#"{"code":7,"message":""}"#,
+        r#"{"code":7,"message":"é","data":null}"#,
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1.0,"error":{error}}}"#);
+        let Message::Response(response) = decode(text.as_bytes(), &Policy::default()) else {
+            panic!("a response");
+        };
+        let object = response.outcome.unwrap_err();
+        assert_eq!(
+            written(|out| encode::error_raw(out, response.id, &object)),
+            text
+        );
+        let owned = JsonRpcError::from(object.clone());
+        assert_eq!(
+            (owned.code, owned.message.as_str()),
+            (object.code, &*object.message)
+        );
+        assert_eq!(owned.data.is_some(), object.data.is_some());
+    }
+    let text = br#"{"jsonrpc":"2.0","id":1,"error":{"code":7,"message":"m","data":1e400}}"#;
+    let Message::Response(response) = decode(text, &Policy::default()) else {
+        panic!("a response");
+    };
+    let owned = JsonRpcError::from(response.outcome.unwrap_err());
+    assert_eq!(owned.data, Some(json!("1e400")), "kept as text");
 }
 
 /// Proves: A24, A41, A43

@@ -330,7 +330,7 @@ fn every_answer_says_what_was_wrong_and_where() {
         };
         let error = invalid.to_wire(ErrorDetail::Full);
         assert_eq!(serde_json::to_string(&error).unwrap(), answer, "{bytes}");
-        assert!(invalid.wants_answer);
+        assert!(invalid.wants_answer());
 
         let minimal = invalid.to_wire(ErrorDetail::Minimal);
         assert_eq!((minimal.code, &minimal.data), (error.code, &None));

@@ -160,6 +160,9 @@ fn member() -> impl Strategy<Value = (&'static str, Value)> {
     ];
     let method = prop_oneof![
         4 => Just(json!("m")), 1 => Just(json!("")), 1 => Just(json!(" \t")), 1 => Just(json!(1)), 1 => Just(json!("\u{a0}")),
+        1 => prop::char::any().prop_map(|c| json!(c.to_string())),
+        1 => prop::sample::select(vec!['\u{85}', '\u{feff}', '\u{1680}', '\u{180e}', '\u{200b}', '\u{2028}', '\u{3000}', '\u{1c}'])
+            .prop_map(|c| json!(c.to_string())),
         1 => Just(json!("é")), 1 => Just(json!(null)),
     ];
     let version =

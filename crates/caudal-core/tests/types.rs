@@ -78,7 +78,7 @@ fn an_error_is_written_as_the_specification_has_it() {
     assert_eq!(read, unidentified);
 }
 
-/// Proves: C4, C5, C6, C20, C53, J6, J7
+/// Proves: C4, C5, C6, C20, J6, J7
 #[test]
 fn a_response_is_told_by_its_members() {
     let success: JsonRpcResponse =
@@ -283,12 +283,12 @@ fn every_integer_is_a_code_of_some_class() {
     }
     assert_eq!(i64::from(ErrorCode::SERVER_OVERLOADED), -32000);
     assert_eq!(ErrorCode::from(5), 5);
-    for wrong in ["1.5", "1.0", "\"1\"", "null", "9223372036854775808"] {
+    for wrong in ["1.5", "1.0", "-0", "\"1\"", "null", "9223372036854775808"] {
         assert!(serde_json::from_str::<ErrorCode>(wrong).is_err(), "{wrong}");
     }
 }
 
-/// Proves: C16, C24, C45, C56, A3, J1
+/// Proves: C16, C24, C45, A3, J1
 #[test]
 fn only_the_exact_version_is_read() {
     assert_eq!(

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use super::error::{DecodeError, Found, Member, cut};
-use super::message::{ErrorObject, Id, Invalid, Message, Notification, Request, Response};
+use super::message::{
+    ErrorObject, Id, Invalid, InvalidKind, Message, Notification, Request, Response, plain_integer,
+};
 use crate::error::ErrorCode;
 use crate::message::Version;
 use crate::policy::{ExtraMembers, NullId, Policy, ScalarParams};
@@ -149,12 +151,18 @@ impl<'a> Envelope<'a> {
         // A member that stands twice has no value to echo.
         let id = self.id.filter(|_| !self.id_twice);
         let id = id.and_then(|raw| check_id(raw, policy).ok());
-        let notifies = fault.in_content && self.id.is_none();
+        let kind = if self.answers() {
+            InvalidKind::Response
+        } else if fault.in_content && self.id.is_none() {
+            InvalidKind::Notification
+        } else {
+            InvalidKind::Request
+        };
         Invalid {
             code: fault.code,
             id: id.unwrap_or(Id::NULL),
             cause: fault.cause,
-            wants_answer: !self.answers() && !notifies,
+            kind,
         }
     }
 
@@ -441,7 +449,7 @@ fn read_error(raw: &str) -> Result<ErrorObject<'_>, DecodeError> {
     }
     let code = found.code.ok_or(missing(Member::Code))?;
     let message = found.message.ok_or(missing(Member::Message))?;
-    let Ok(number) = code.parse::<i64>() else {
+    let Some(number) = plain_integer(code) else {
         return Err(wrong(Member::Code, "an integer that fits i64", code));
     };
     if Kind::of(message) != Kind::String {

@@ -109,7 +109,7 @@ pub enum DecodeError {
         member: Member,
     },
     /// A member that the specification does not know, and the policy forbids.
-    #[error("unknown member `{name}`")]
+    #[error("unknown member {name:?}")]
     UnknownMember {
         /// Its name, cut if it is long.
         name: Box<str>,
@@ -210,8 +210,12 @@ impl DecodeError {
             ),
             _ => {
                 let error = JsonRpcError::new(code, format!("{bare}: {self}"));
-                match self.member() {
-                    Some(member) => error.and_data(json!({ "field": member.name() })),
+                let field = match self {
+                    Self::UnknownMember { name } => Some(&**name),
+                    _ => self.member().map(Member::name),
+                };
+                match field {
+                    Some(field) => error.and_data(json!({ "field": field })),
                     None => error,
                 }
             }

@@ -129,7 +129,7 @@ pub struct ErrorObject<'a> {
 /// let Message::Invalid(invalid) = decode(bytes, &Policy::default()) else { panic!() };
 /// assert_eq!(invalid.code, -32600);
 /// assert_eq!(invalid.id.as_str(), "5");
-/// assert!(invalid.wants_answer);
+/// assert!(invalid.wants_answer());
 /// assert_eq!(
 ///     invalid.to_wire(ErrorDetail::Full).message,
 ///     "Invalid Request: `method` must be a string, found the number 1",
@@ -144,9 +144,29 @@ pub struct Invalid<'a> {
     pub id: Id<'a>,
     /// What is wrong.
     pub cause: DecodeError,
-    /// Whether the sender is told. A malformed response never is, nor is a
-    /// notification that is one in all but its params.
-    pub wants_answer: bool,
+    /// What it would be if it were valid.
+    pub kind: InvalidKind,
+}
+
+/// What an invalid message would be if it were valid.
+///
+/// ```
+/// use caudal_core::{InvalidKind, Message, Policy, decode};
+///
+/// let bytes = br#"{"jsonrpc":"2.0","id":5,"result":1,"error":{}}"#;
+/// let Message::Invalid(invalid) = decode(bytes, &Policy::default()) else { panic!() };
+/// assert_eq!(invalid.kind, InvalidKind::Response);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum InvalidKind {
+    /// A request, or nobody knows: it is answered.
+    Request,
+    /// A notification in all but its content: it is never answered.
+    Notification,
+    /// A response: it is never answered. If its id is that of a call of ours,
+    /// that call has failed.
+    Response,
 }
 
 impl<'a> Invalid<'a> {
@@ -155,8 +175,22 @@ impl<'a> Invalid<'a> {
             code: cause.code(),
             id: Id::NULL,
             cause,
-            wants_answer: true,
+            kind: InvalidKind::Request,
         }
+    }
+
+    /// Whether the sender is told.
+    ///
+    /// ```
+    /// use caudal_core::{Message, Policy, decode};
+    ///
+    /// let tick = br#"{"jsonrpc":"2.0","method":"tick","params":7}"#;
+    /// let Message::Invalid(invalid) = decode(tick, &Policy::default()) else { panic!() };
+    /// assert!(!invalid.wants_answer()); // it is a notification
+    /// ```
+    #[must_use]
+    pub fn wants_answer(&self) -> bool {
+        self.kind == InvalidKind::Request
     }
 
     /// The error object that tells the sender.
@@ -194,6 +228,32 @@ impl<'a> Id<'a> {
     /// ```
     pub const NULL: Id<'static> = Id("null");
 
+    /// Checks that `text` is an id, and wraps it: for one that was kept as text,
+    /// or that came in the params of another message.
+    ///
+    /// # Errors
+    /// It is not JSON, or not a string, a number or null.
+    ///
+    /// ```
+    /// use caudal_core::Id;
+    ///
+    /// let kept: String = Id::parse("1.0")?.to_string();
+    /// assert_eq!(Id::parse(&kept)?.as_str(), "1.0");
+    /// assert!(Id::parse("[1]").is_err());
+    /// # Ok::<(), caudal_core::DecodeError>(())
+    /// ```
+    pub fn parse(text: &'a str) -> Result<Self, DecodeError> {
+        let raw = RawJson::parse(text)?;
+        match raw.kind() {
+            Kind::String | Kind::Number | Kind::Null => Ok(Self(raw.as_str())),
+            Kind::Bool | Kind::Array | Kind::Object => Err(DecodeError::WrongType {
+                member: Member::Id,
+                expected: "a string, a number or null",
+                found: Found::raw(raw.as_str()),
+            }),
+        }
+    }
+
     /// Wraps text that the scanner has accepted as a string, number or null.
     #[inline]
     pub(super) const fn scanned(text: &'a str) -> Self {
@@ -220,8 +280,8 @@ impl<'a> Id<'a> {
         Kind::of(self.0) == Kind::Null
     }
 
-    /// The integer, if it is one that fits `i64`, however it is spelled:
-    /// `7`, `7.0` and `7e0` are the same JSON number.
+    /// The integer, if it is one that fits `i64`. `7.0` is `7`: some languages
+    /// know no other way to write it.
     ///
     /// ```
     /// use caudal_core::{Message, Policy, decode};
@@ -232,20 +292,9 @@ impl<'a> Id<'a> {
     /// ```
     #[must_use]
     pub fn as_i64(self) -> Option<i64> {
-        /// Integers beyond this are not exact as `f64`.
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        if let Ok(integer) = self.0.parse() {
-            return Some(integer);
-        }
-        if Kind::of(self.0) != Kind::Number {
-            return None;
-        }
-        let float: f64 = self.0.parse().ok()?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "it is integral and below 2^53"
-        )]
-        (float.fract() == 0.0 && float.abs() < EXACT).then_some(float as i64)
+        let (integer, fraction) = self.0.split_once('.').unwrap_or((self.0, ""));
+        let whole = fraction.bytes().all(|digit| digit == b'0');
+        integer.parse().ok().filter(|_| whole)
     }
 
     /// The string, with its escapes undone, if it is one.
@@ -283,15 +332,21 @@ impl<'a> Id<'a> {
         if let Some(string) = self.as_string() {
             return Ok(Some(RequestId::String(string.into_owned())));
         }
-        match self.0.parse() {
-            Ok(number) => Ok(Some(RequestId::Number(number))),
-            Err(_) => Err(DecodeError::WrongType {
+        match plain_integer(self.0) {
+            Some(number) => Ok(Some(RequestId::Number(number))),
+            None => Err(DecodeError::WrongType {
                 member: Member::Id,
                 expected: "an integer that fits i64",
                 found: Found::raw(self.0),
             }),
         }
     }
+}
+
+/// The integer that a JSON number is, written without fraction or exponent.
+/// `-0` is none: as an `i64` it would lose its sign.
+pub(super) fn plain_integer(raw: &str) -> Option<i64> {
+    raw.parse().ok().filter(|_| raw != "-0")
 }
 
 impl std::fmt::Display for Id<'_> {
@@ -353,13 +408,15 @@ impl TryFrom<Notification<'_>> for JsonRpcNotification {
     }
 }
 
-impl TryFrom<ErrorObject<'_>> for JsonRpcError {
-    type Error = ToOwnedError;
-
-    fn try_from(error: ErrorObject<'_>) -> Result<Self, ToOwnedError> {
-        let mut owned_error = Self::new(error.code, error.message);
-        owned_error.data = owned(error.data)?;
-        Ok(owned_error)
+/// Keeps code and message in any case. Data that a `Value` cannot hold, such as
+/// `1e400`, becomes a string of its text.
+impl From<ErrorObject<'_>> for JsonRpcError {
+    fn from(error: ErrorObject<'_>) -> Self {
+        let mut owned = Self::new(error.code, error.message);
+        owned.data = error
+            .data
+            .map(|raw| raw.to_value().unwrap_or_else(|_| Value::from(raw.as_str())));
+        owned
     }
 }
 
@@ -378,7 +435,7 @@ impl TryFrom<Response<'_>> for JsonRpcResponse {
             Err(error) => Self::Error {
                 jsonrpc,
                 id,
-                error: error.try_into()?,
+                error: error.into(),
             },
         })
     }

@@ -23,7 +23,7 @@ use serde::Deserialize;
 
 pub use error::{DecodeError, Found, Member};
 pub use message::{
-    ErrorObject, Id, Invalid, Message, Notification, Request, Response, ToOwnedError,
+    ErrorObject, Id, Invalid, InvalidKind, Message, Notification, Request, Response, ToOwnedError,
 };
 
 pub(crate) use envelope::is_blank;
@@ -216,7 +216,8 @@ impl<'a, 'p> Decoder<'a, 'p> {
         // So many levels may open before the limit, and each takes two bytes.
         let room = self.policy.max_depth.saturating_sub(self.scan.depth);
         let shallow = text.len() / 2 <= room || brackets(text.as_bytes()) <= room;
-        shallow && memchr::memchr(b'\\', text.as_bytes()).is_none()
+        // A type may also have read nothing at all.
+        !text.is_empty() && shallow && memchr::memchr(b'\\', text.as_bytes()).is_none()
     }
 
     /// Goes on behind the value of `params`.

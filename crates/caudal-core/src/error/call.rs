@@ -28,9 +28,12 @@ pub enum CallError {
     /// The call was cancelled here.
     #[error("the call was cancelled")]
     Cancelled,
-    /// The connection is closed.
+    /// The connection was closed while the call waited. It may have run.
     #[error("the connection is closed")]
     Closed(#[source] CloseReason),
+    /// The connection was closed before the call was made; nothing was sent.
+    #[error("the connection was already closed")]
+    AlreadyClosed(#[source] CloseReason),
     /// More calls wait for an answer than the connection allows.
     #[error("{limit} calls already wait for an answer")]
     TooManyPending {
@@ -63,7 +66,7 @@ impl CallError {
     /// ```
     #[must_use]
     pub const fn is_fatal(&self) -> bool {
-        matches!(self, Self::Closed(_))
+        matches!(self, Self::Closed(_) | Self::AlreadyClosed(_))
     }
 
     /// Whether the call may have been carried out by the other side.
@@ -76,7 +79,10 @@ impl CallError {
     /// ```
     #[must_use]
     pub const fn may_have_run(&self) -> bool {
-        !matches!(self, Self::TooManyPending { .. } | Self::Encode(_))
+        !matches!(
+            self,
+            Self::TooManyPending { .. } | Self::Encode(_) | Self::AlreadyClosed(_)
+        )
     }
 }
 

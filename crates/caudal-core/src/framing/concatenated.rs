@@ -3,7 +3,9 @@
 //! Objects, arrays and strings end where they close. Anything else (a number,
 //! a word, rubbish) ends at white space or where one of those begins. What
 //! cannot be JSON ends its frame at once, so that the next one is found: a
-//! closing bracket of the wrong kind, and a line break inside a string.
+//! closing bracket of the wrong kind, a line break inside a string, and an
+//! object or array where none can stand. A value that is cut short therefore
+//! costs itself, and the next one if it can be taken for a part of it.
 
 use super::{FrameError, Step};
 use crate::scan::Nesting;
@@ -13,8 +15,15 @@ use crate::scan::Nesting;
 pub(super) struct Concatenated {
     /// How much of the buffer has been looked at.
     searched: usize,
+    /// How much of the value has been looked at.
+    length: usize,
     within: Within,
     nesting: Nesting,
+    /// The containers opened behind the limit: only counted, since a value
+    /// that is too large must not take memory.
+    uncounted: usize,
+    /// What an innermost container waits for.
+    expects: Expects,
     /// Whether an oversized value is being skipped.
     skipping: bool,
 }
@@ -33,6 +42,25 @@ enum Within {
     Word,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Expects {
+    /// An element, or a member's value.
+    #[default]
+    Value,
+    /// A member's name.
+    Name,
+    /// A colon, a comma or the end.
+    Mark,
+}
+
+/// What a byte is to the value at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Inside,
+    EndsHere,
+    EndedBefore,
+}
+
 impl Concatenated {
     pub(super) fn step(&mut self, buffer: &[u8], limit: usize) -> Step {
         if self.within == Within::Gap {
@@ -44,8 +72,8 @@ impl Concatenated {
         let unread = buffer.get(self.searched..).unwrap_or_default();
         for (offset, byte) in unread.iter().enumerate() {
             let at = self.searched + offset;
-            match self.look(*byte) {
-                Look::Inside => {}
+            match self.look(*byte, self.length >= limit) {
+                Look::Inside => self.length += 1,
                 Look::EndsHere => return self.frame(at + 1, limit),
                 Look::EndedBefore => return self.frame(at, limit),
             }
@@ -71,11 +99,19 @@ impl Concatenated {
         }
     }
 
+    /// Whether no value has begun.
+    pub(super) fn is_idle(&self) -> bool {
+        self.within == Within::Gap
+    }
+
     fn frame(&mut self, end: usize, limit: usize) -> Step {
-        self.searched = 0;
-        self.within = Within::Gap;
+        let skipped = self.skipping;
         self.nesting.clear();
-        if std::mem::take(&mut self.skipping) {
+        *self = Self {
+            nesting: std::mem::take(&mut self.nesting),
+            ..Self::default()
+        };
+        if skipped {
             return Step::Skip { used: end };
         }
         if end > limit {
@@ -88,10 +124,13 @@ impl Concatenated {
         }
     }
 
-    /// Moves over one byte.
-    fn look(&mut self, byte: u8) -> Look {
+    /// Moves over one byte; `over` says that the value is past its limit.
+    fn look(&mut self, byte: u8, over: bool) -> Look {
         match self.within {
-            Within::Gap => self.begin(byte),
+            Within::Gap => {
+                self.begin(byte);
+                Look::Inside
+            }
             Within::Word => match byte {
                 b'{' | b'[' | b'"' => Look::EndedBefore,
                 _ if is_space(byte) => Look::EndedBefore,
@@ -101,61 +140,80 @@ impl Concatenated {
                 self.within = Within::String;
                 Look::Inside
             }
-            Within::String => match byte {
-                b'\\' => {
-                    self.within = Within::Escape;
-                    Look::Inside
-                }
-                b'"' if self.nesting.depth() == 0 => Look::EndsHere,
-                b'"' => {
-                    self.within = Within::Container;
-                    Look::Inside
-                }
-                b'\n' => Look::EndsHere,
-                _ => Look::Inside,
-            },
-            Within::Container => self.in_container(byte),
+            Within::String => self.in_string(byte),
+            Within::Container => self.in_container(byte, over),
         }
     }
 
-    fn begin(&mut self, byte: u8) -> Look {
-        self.within = match byte {
-            b'"' => Within::String,
-            b'{' | b'[' => {
-                self.nesting.open(byte == b'{');
-                Within::Container
-            }
-            _ => Within::Word,
-        };
-        Look::Inside
-    }
-
-    fn in_container(&mut self, byte: u8) -> Look {
+    fn begin(&mut self, byte: u8) {
         match byte {
             b'"' => self.within = Within::String,
-            b'{' | b'[' => self.nesting.open(byte == b'{'),
-            b'}' | b']' => {
-                if self.nesting.in_object() != (byte == b'}') {
-                    return Look::EndsHere;
-                }
-                self.nesting.close();
-                if self.nesting.depth() == 0 {
-                    return Look::EndsHere;
-                }
+            b'{' | b'[' => {
+                self.within = Within::Container;
+                self.open(byte, false);
             }
+            _ => self.within = Within::Word,
+        }
+    }
+
+    fn in_string(&mut self, byte: u8) -> Look {
+        match byte {
+            b'\\' => self.within = Within::Escape,
+            b'\n' => return Look::EndsHere,
+            b'"' if self.nesting.depth() == 0 => return Look::EndsHere,
+            b'"' => self.within = Within::Container,
             _ => {}
         }
         Look::Inside
+    }
+
+    fn in_container(&mut self, byte: u8, over: bool) -> Look {
+        match byte {
+            _ if is_space(byte) => {}
+            b'{' | b'[' if self.expects != Expects::Value => return Look::EndedBefore,
+            b'{' | b'[' => self.open(byte, over),
+            b'}' | b']' => return self.close(byte),
+            b',' if self.uncounted == 0 && self.nesting.in_object() => self.expects = Expects::Name,
+            b',' | b':' => self.expects = Expects::Value,
+            b'"' => {
+                self.within = Within::String;
+                self.expects = Expects::Mark;
+            }
+            _ => self.expects = Expects::Mark,
+        }
+        Look::Inside
+    }
+
+    fn open(&mut self, byte: u8, over: bool) {
+        if over {
+            self.uncounted += 1;
+        } else {
+            self.nesting.open(byte == b'{');
+        }
+        self.expects = match byte {
+            b'{' => Expects::Name,
+            _ => Expects::Value,
+        };
+    }
+
+    fn close(&mut self, byte: u8) -> Look {
+        self.expects = Expects::Mark;
+        if self.uncounted > 0 {
+            self.uncounted -= 1;
+            return Look::Inside;
+        }
+        if self.nesting.in_object() != (byte == b'}') {
+            return Look::EndsHere;
+        }
+        self.nesting.close();
+        if self.nesting.depth() == 0 {
+            Look::EndsHere
+        } else {
+            Look::Inside
+        }
     }
 }
 
 const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
-}
-
-/// What a byte is to the value at hand.
-enum Look {
-    Inside,
-    EndsHere,
-    EndedBefore,
 }

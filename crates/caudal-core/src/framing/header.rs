@@ -5,9 +5,9 @@
 //! Read: header names in any case; any other header is passed over; white
 //! space around names and values; `\n` alone as a line end; blank lines before
 //! the first header; a `Content-Type` whose charset is `utf-8` or `utf8`. A
-//! line without a colon is a print that went astray: it is reported and
-//! dropped. That is safe, because no JSON string can hold a raw line break, so
-//! no content can pass for a header line.
+//! line that does not begin with a header's name and a colon is a print that
+//! went astray: it is reported and dropped. That is safe, because no JSON
+//! string can hold a raw line break, so no content can pass for a header line.
 
 use memchr::memchr;
 
@@ -15,8 +15,8 @@ use super::{FrameError, Step};
 use crate::decode::cut;
 use crate::encode::Output;
 
-/// The most bytes the headers of one frame may have.
-const MAX_HEADERS: usize = 8 * 1024;
+/// The most bytes a header line may have.
+const MAX_LINE: usize = 8 * 1024;
 
 /// A longer body is taken for a corrupt header: skipping it would mean to
 /// wait for ever.
@@ -29,8 +29,10 @@ const SHOWN: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Header {
     stage: Stage,
-    /// The headers of this frame so far, in bytes.
-    headers: usize,
+    /// Whether a header that we know has begun a frame.
+    begun: bool,
+    /// Whether any line has come since the last frame.
+    lines: bool,
     /// How much of the current header line holds no newline.
     searched: usize,
     length: Option<u64>,
@@ -74,11 +76,8 @@ impl Header {
 
     /// At the end of the stream only the space between frames is a good place.
     pub(super) fn finish(&mut self, buffer: &[u8]) -> Step {
-        let between = self.stage == Stage::Headers
-            && self.length.is_none()
-            && buffer.iter().all(u8::is_ascii_whitespace);
         let used = buffer.len();
-        if between {
+        if self.is_idle() && buffer.trim_ascii().is_empty() {
             Step::Wait { used }
         } else {
             let error = FrameError::Truncated;
@@ -86,12 +85,17 @@ impl Header {
         }
     }
 
+    /// Whether no frame has begun.
+    pub(super) fn is_idle(&self) -> bool {
+        self.stage == Stage::Headers && !self.begun
+    }
+
     fn header_line(&mut self, buffer: &[u8], limit: usize) -> Step {
         let unread = buffer.get(self.searched..).unwrap_or_default();
         let found = memchr(b'\n', unread);
         let used = self.searched + found.map_or(unread.len(), |at| at + 1);
-        if self.headers + used > MAX_HEADERS {
-            let error = FrameError::HeadersTooLarge { limit: MAX_HEADERS };
+        if used > MAX_LINE {
+            let error = FrameError::HeaderTooLarge { limit: MAX_LINE };
             return Step::Fault { error, used };
         }
         if found.is_none() {
@@ -99,49 +103,53 @@ impl Header {
             return Step::Wait { used: 0 };
         }
         self.searched = 0;
-        let line = buffer.get(..used).unwrap_or_default().trim_ascii();
-        if line.is_empty() {
+        let line = buffer.get(..used).unwrap_or_default();
+        if line.trim_ascii().is_empty() {
+            let lines = std::mem::take(&mut self.lines);
+            if !self.begun && !(lines && line.ends_with(b"\r\n")) {
+                // Before the first header, or behind a print: whoever prints
+                // ends lines with `\n`, whoever writes headers with `\r\n`.
+                return Step::Skip { used };
+            }
             return self.end_of_headers(used, limit);
         }
-        match self.header(line) {
-            Ok(()) => {
-                self.headers += used;
-                Step::Skip { used }
-            }
+        self.lines = true;
+        match self.header(line.trim_ascii()) {
+            Ok(()) => Step::Skip { used },
             Err(error) => Step::Fault { error, used },
         }
     }
 
     fn header(&mut self, line: &[u8]) -> Result<(), FrameError> {
-        let Some(colon) = memchr(b':', line) else {
+        let (name, value) = line.split_at(memchr(b':', line).unwrap_or(0));
+        let (name, value) = (
+            name.trim_ascii(),
+            value.get(1..).unwrap_or_default().trim_ascii(),
+        );
+        if !is_name(name) {
             return Err(FrameError::StrayLine { line: shown(line) });
-        };
-        let (name, value) = line.split_at(colon);
-        let value = value.get(1..).unwrap_or_default().trim_ascii();
-        if name.trim_ascii().eq_ignore_ascii_case(b"content-length") {
+        }
+        if name.eq_ignore_ascii_case(b"content-length") {
+            self.begun = true;
             if self.length.is_some() {
                 return Err(FrameError::TwoLengths);
             }
             self.length = Some(length(value)?);
-        } else if name.trim_ascii().eq_ignore_ascii_case(b"content-type") && !is_utf8(value) {
-            self.charset = Some(FrameError::WrongCharset {
-                value: shown(value),
-            });
+        } else if name.eq_ignore_ascii_case(b"content-type") {
+            self.begun = true;
+            let value = (!is_utf8(value)).then(|| shown(value));
+            self.charset = value.map(|value| FrameError::WrongCharset { value });
         }
         Ok(())
     }
 
     fn end_of_headers(&mut self, used: usize, limit: usize) -> Step {
+        self.begun = false;
         let charset = self.charset.take();
         let Some(length) = self.length.take() else {
-            if self.headers == 0 {
-                // A blank line before the first header.
-                return Step::Skip { used };
-            }
             let error = FrameError::MissingLength;
             return Step::Fault { error, used };
         };
-        self.headers = 0;
         let fits = usize::try_from(length)
             .ok()
             .filter(|length| *length <= limit);
@@ -162,6 +170,12 @@ impl Header {
             None => Step::Skip { used },
         }
     }
+}
+
+/// Whether it is a header's name: a token of RFC 9110.
+fn is_name(name: &[u8]) -> bool {
+    let is_token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
+    !name.is_empty() && name.iter().all(is_token)
 }
 
 fn length(value: &[u8]) -> Result<u64, FrameError> {
@@ -218,19 +232,33 @@ pub(super) fn begin<B: Output>(out: &mut B) {
 
 /// Writes the length of the body that has been appended since [`begin`].
 pub(super) fn finish<B: Output>(out: &mut B, start: usize) {
-    let body = start + NAME.len() + GUESS + END.len();
-    let digits = (out.length() - body).to_string();
-    let at = start + NAME.len();
+    let (at, end) = (start + NAME.len(), out.length());
+    let mut digits = [b'0'; 20];
+    let digits = write_digits(end - at - GUESS - END.len(), &mut digits);
     if digits.len() != GUESS {
-        let end = out.length();
         for _ in GUESS..digits.len() {
             out.put(b"0");
         }
-        let moved = at + digits.len();
-        out.as_mut().copy_within(at + GUESS..end, moved);
+        out.as_mut().copy_within(at + GUESS..end, at + digits.len());
         out.cut(end + digits.len() - GUESS);
     }
     if let Some(room) = out.as_mut().get_mut(at..at + digits.len()) {
-        room.copy_from_slice(digits.as_bytes());
+        room.copy_from_slice(digits);
     }
+}
+
+/// The decimal digits of `number`, at the end of `room`.
+fn write_digits(mut number: usize, room: &mut [u8; 20]) -> &[u8] {
+    let mut first = room.len();
+    for (at, digit) in room.iter_mut().enumerate().rev() {
+        #[expect(clippy::cast_possible_truncation, reason = "a digit")]
+        let value = (number % 10) as u8;
+        *digit = b'0' + value;
+        first = at;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    room.get(first..).unwrap_or_default()
 }

@@ -43,6 +43,11 @@ impl Line {
         }
     }
 
+    /// Whether no line is being skipped.
+    pub(super) const fn is_idle(&self) -> bool {
+        !self.skipping
+    }
+
     fn unfinished(&mut self, buffer: &[u8], limit: usize) -> Step {
         // One more than the limit may be the `\r` of the line's end.
         if !self.skipping && buffer.len() <= limit.saturating_add(1) {

@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | [`Line`](Framing::Line) | a line | the next line | the next line |
 //! | [`Header`](Framing::Header) | `Content-Length: N`, blank line, N bytes | a stray line is dropped; a broken length is fatal | its N bytes are skipped |
-//! | [`Concatenated`](Framing::Concatenated) | a JSON value | the next value | the next value |
+//! | [`Concatenated`](Framing::Concatenated) | a JSON value | the next value, or the one after it | the next value |
 //!
 //! ```
 //! use caudal_core::framing::{FrameReader, Framing};
@@ -25,6 +25,7 @@ mod reader;
 
 pub use reader::FrameReader;
 
+use serde_json::json;
 use thiserror::Error;
 
 use crate::decode::DecodeError;
@@ -115,7 +116,7 @@ pub enum FrameError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// A line between frames that is no header; a print that went astray. It
+    /// A line between frames that is no header: a print that went astray. It
     /// is dropped.
     #[error("not a header: {line:?}")]
     StrayLine {
@@ -146,9 +147,9 @@ pub enum FrameError {
     /// `Content-Length` stands twice. Fatal.
     #[error("`Content-Length` stands twice")]
     TwoLengths,
-    /// The headers of one frame are longer than any real ones. Fatal.
-    #[error("the headers are longer than {limit} bytes")]
-    HeadersTooLarge {
+    /// A header line is longer than any real one. Fatal.
+    #[error("a header is longer than {limit} bytes")]
+    HeaderTooLarge {
         /// The limit in bytes.
         limit: usize,
     },
@@ -180,7 +181,7 @@ impl FrameError {
             Self::MissingLength
             | Self::BadLength { .. }
             | Self::TwoLengths
-            | Self::HeadersTooLarge { .. }
+            | Self::HeaderTooLarge { .. }
             | Self::Truncated => true,
         }
     }
@@ -205,9 +206,9 @@ impl FrameError {
                 DecodeError::TooLarge { limit: *limit }.to_wire(detail)
             }
             (_, ErrorDetail::Minimal) => JsonRpcError::parse_error(),
-            (_, ErrorDetail::Full) => {
-                JsonRpcError::parse_error().and_message(format!("Parse error: {self}"))
-            }
+            (_, ErrorDetail::Full) => JsonRpcError::parse_error()
+                .and_message(format!("Parse error: {self}"))
+                .and_data(json!({ "reason": self.to_string() })),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! A growing buffer that is cut into frames.
 
-use bytes::{Buf, BytesMut};
+use std::ops::Range;
+
+use bytes::{Buf, Bytes, BytesMut};
 
 use super::concatenated::Concatenated;
 use super::header::Header;
@@ -76,7 +78,9 @@ impl FrameReader {
     /// assert_eq!(frames.next_frame(), Ok(Some(&b"[]"[..])));
     /// ```
     pub fn push(&mut self, bytes: &[u8]) {
-        self.buffer_mut().extend_from_slice(bytes);
+        if self.dead.is_none() {
+            self.buffer_mut().extend_from_slice(bytes);
+        }
     }
 
     /// The buffer, to read into: append to it, change nothing else. It is
@@ -108,7 +112,36 @@ impl FrameReader {
     /// assert_eq!(frames.next_frame(), Ok(Some(&b"[1]"[..])));
     /// ```
     pub fn next_frame(&mut self) -> Result<Option<&[u8]>, FrameError> {
-        self.advance(false)
+        let frame = self.advance(false)?;
+        Ok(frame.and_then(|body| self.buffer.get(body)))
+    }
+
+    /// The next whole frame, to keep: it shares the buffer's memory, which is
+    /// reused only when every such frame is gone.
+    ///
+    /// # Errors
+    /// As [`next_frame`](Self::next_frame).
+    ///
+    /// ```
+    /// use caudal_core::{FrameReader, Framing, Message, Policy, decode};
+    ///
+    /// let mut frames = FrameReader::new(Framing::Line, 1024);
+    /// frames.push(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[1,2]}\n");
+    /// let frame = frames.next_frame_shared()?.unwrap();
+    /// let Message::Response(response) = decode(&frame, &Policy::default()) else { panic!() };
+    /// // A part of it can be sent to another task without a copy.
+    /// let result = frame.slice_ref(response.outcome.unwrap().as_str().as_bytes());
+    /// assert_eq!(&result[..], b"[1,2]");
+    /// # Ok::<(), caudal_core::FrameError>(())
+    /// ```
+    pub fn next_frame_shared(&mut self) -> Result<Option<Bytes>, FrameError> {
+        let Some(Range { start, end }) = self.advance(false)? else {
+            return Ok(None);
+        };
+        let mut frame = self.buffer.split_to(std::mem::take(&mut self.used));
+        frame.truncate(end);
+        frame.advance(start);
+        Ok(Some(frame.freeze()))
     }
 
     /// What is left when the stream has ended; call it until it returns
@@ -130,10 +163,12 @@ impl FrameReader {
     /// assert_eq!(frames.finish(), Ok(None));
     /// ```
     pub fn finish(&mut self) -> Result<Option<&[u8]>, FrameError> {
-        self.advance(true)
+        let frame = self.advance(true)?;
+        Ok(frame.and_then(|body| self.buffer.get(body)))
     }
 
-    /// Whether nothing is held: no frame has begun.
+    /// Whether no frame has begun: nothing is held, and nothing is being
+    /// skipped.
     ///
     /// ```
     /// # use caudal_core::{FrameReader, Framing};
@@ -143,10 +178,15 @@ impl FrameReader {
     /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.buffer.len() == self.used
+        let idle = match &self.state {
+            State::Line(line) => line.is_idle(),
+            State::Header(header) => header.is_idle(),
+            State::Concatenated(values) => values.is_idle(),
+        };
+        idle && self.buffer.len() == self.used
     }
 
-    /// Gives the buffer's memory back if nothing is held; for a connection
+    /// Gives the buffer's memory back if no bytes are held; for a connection
     /// that has gone idle.
     ///
     /// ```
@@ -158,7 +198,7 @@ impl FrameReader {
     /// assert_eq!(frames.buffer_mut().capacity(), 0);
     /// ```
     pub fn shrink(&mut self) {
-        if self.is_empty() {
+        if self.buffer.len() == self.used {
             self.used = 0;
             self.buffer = BytesMut::new();
         }
@@ -170,8 +210,10 @@ impl FrameReader {
         self.used = 0;
     }
 
-    fn advance(&mut self, ended: bool) -> Result<Option<&[u8]>, FrameError> {
+    /// The body of the next frame, within the buffer.
+    fn advance(&mut self, ended: bool) -> Result<Option<Range<usize>>, FrameError> {
         if let Some(error) = &self.dead {
+            self.buffer.clear();
             return Err(error.clone());
         }
         loop {
@@ -179,7 +221,7 @@ impl FrameReader {
             match self.step(ended) {
                 Step::Frame { body, used } => {
                     self.used = used;
-                    return Ok(self.buffer.get(body));
+                    return Ok(Some(body));
                 }
                 Step::Skip { used } => self.buffer.advance(used),
                 Step::Wait { used } => {

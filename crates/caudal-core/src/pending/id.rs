@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::decode::Id;
-use crate::encode::sealed;
+use crate::encode::{put_plain, sealed};
 use crate::entropy;
 use crate::id::RequestId;
 
@@ -81,7 +81,10 @@ impl fmt::Display for CallId {
 
 impl sealed::WireId for CallId {
     fn write_to<B: sealed::Output>(&self, out: &mut B) {
-        sealed::WireId::write_to(&&self.to_request_id(), out);
+        match (self.format, u64::try_from(self.key)) {
+            (IdFormat::Integer, Ok(number)) => put_plain(out, &number),
+            _ => out.put(&Uuid(self.key).quoted()),
+        }
     }
 }
 
@@ -170,6 +173,24 @@ impl Uuid {
         Self(variant)
     }
 
+    /// As a JSON string.
+    fn quoted(&self) -> [u8; 38] {
+        let mut text = [b'-'; 38];
+        let mut shift = 128;
+        for (at, byte) in text.iter_mut().enumerate() {
+            match at {
+                0 | 37 => *byte = b'"',
+                9 | 14 | 19 | 24 => {}
+                _ => {
+                    shift -= 4;
+                    let digit = (self.0 >> shift & 0xF) as u32;
+                    *byte = char::from_digit(digit, 16).map_or(b'0', |digit| digit as u8);
+                }
+            }
+        }
+        text
+    }
+
     fn parse(text: &str) -> Option<u128> {
         let mut parts = text.split('-');
         let mut key = 0;
@@ -185,16 +206,8 @@ impl Uuid {
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = self.0;
-        let group = |shift: u32, mask: u128| key >> shift & mask;
-        write!(
-            f,
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            group(96, 0xFFFF_FFFF),
-            group(80, 0xFFFF),
-            group(64, 0xFFFF),
-            group(48, 0xFFFF),
-            group(0, 0xFFFF_FFFF_FFFF),
-        )
+        let quoted = self.quoted();
+        let text = std::str::from_utf8(&quoted).unwrap_or_default();
+        f.write_str(text.trim_matches('"'))
     }
 }

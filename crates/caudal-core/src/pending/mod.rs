@@ -127,8 +127,8 @@ impl<W> Pending<W> {
     /// id to send.
     ///
     /// # Errors
-    /// [`CallError::TooManyPending`] at the limit, [`CallError::Closed`] after
-    /// [`close`](Self::close). Nothing waits then.
+    /// [`CallError::TooManyPending`] at the limit, [`CallError::AlreadyClosed`]
+    /// after [`close`](Self::close). Nothing waits then.
     ///
     /// ```
     /// # use std::time::Instant;
@@ -141,7 +141,7 @@ impl<W> Pending<W> {
     /// ```
     pub fn insert(&mut self, waiter: W, deadline: Option<Instant>) -> Result<CallId, CallError> {
         if let Some(reason) = &self.closed {
-            return Err(CallError::Closed(reason.clone()));
+            return Err(CallError::AlreadyClosed(reason.clone()));
         }
         let limit = self.limit;
         let full = CallError::TooManyPending { limit };
@@ -204,6 +204,22 @@ impl<W> Pending<W> {
         self.remove(id.key())
     }
 
+    /// The waiter of a call, which goes on waiting.
+    ///
+    /// ```
+    /// # use std::time::Instant;
+    /// # use caudal_core::{IdFormat, Pending};
+    /// let mut pending = Pending::new(1, IdFormat::Integer, Instant::now());
+    /// let id = pending.insert(0, None)?;
+    /// *pending.get_mut(id).unwrap() += 1;
+    /// assert_eq!(pending.cancel(id), Some(1));
+    /// # Ok::<(), caudal_core::CallError>(())
+    /// ```
+    pub fn get_mut(&mut self, id: CallId) -> Option<&mut W> {
+        let index = self.find(id.key())?;
+        self.slots.get_mut(index as usize)?.waiter.as_mut()
+    }
+
     /// Moves the deadline of a call that waits; `false` if it does not.
     ///
     /// ```
@@ -229,8 +245,9 @@ impl<W> Pending<W> {
 
     /// Removes and returns every call whose deadline is at or before `now`.
     ///
-    /// The work depends on how many calls are due, not on how many wait. What
-    /// the iterator is not asked for stays due.
+    /// The work does not depend on how many calls wait: over its life a call is
+    /// touched seven times at most. What the iterator is not asked for stays
+    /// due.
     ///
     /// ```
     /// # use std::time::{Duration, Instant};

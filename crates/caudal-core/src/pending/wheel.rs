@@ -1,5 +1,5 @@
 //! Deadlines in a hierarchical timer wheel: set, moved and dropped in constant
-//! time, however many there are.
+//! time, and sorted in constant time each over its life, however many there are.
 //!
 //! Six levels of 64 buckets; a bucket of the lowest level holds one
 //! millisecond, one of each higher level 64 times as much. A deadline lies in

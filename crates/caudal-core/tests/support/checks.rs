@@ -59,18 +59,18 @@ fn agrees(message: &Message<'_>, verdict: &Verdict) -> bool {
     let params = |raw: Option<caudal_core::RawJson<'_>>| raw.map(|raw| node(raw.as_str()));
     match (message, verdict) {
         (Message::Request(m), Verdict::Request(id, method, p)) => {
-            node(m.id.as_str()) == *id && m.method == *method && params(m.params) == *p
+            m.id.as_str() == *id && m.method == *method && params(m.params) == *p
         }
         (Message::Notification(m), Verdict::Notification(method, p)) => {
             m.method == *method && params(m.params) == *p
         }
         (Message::Response(m), Verdict::Success(id, result)) => {
             let outcome = m.outcome.as_ref().ok().map(|raw| node(raw.as_str()));
-            node(m.id.as_str()) == *id && outcome.as_ref() == Some(result)
+            m.id.as_str() == *id && outcome.as_ref() == Some(result)
         }
         (Message::Response(m), Verdict::Failure(id, code, message, data)) => {
             let Err(error) = &m.outcome else { return false };
-            node(m.id.as_str()) == *id
+            m.id.as_str() == *id
                 && error.code == *code
                 && error.message == *message
                 && params(error.data) == *data
@@ -92,8 +92,8 @@ fn agrees(message: &Message<'_>, verdict: &Verdict) -> bool {
             },
         ) => {
             m.code == *code
-                && node(m.id.as_str()) == *id
-                && m.wants_answer == *wants_answer
+                && m.id.as_str() == *id
+                && m.wants_answer() == *wants_answer
                 && m.cause.member().map(caudal_core::Member::name) == *field
         }
         _ => false,
@@ -148,10 +148,11 @@ fn survives(message: &Message<'_>, policy: &Policy) {
             if let Ok(owned) = JsonRpcResponse::try_from(response.clone()) {
                 round_trips(&owned);
             }
-            if let Ok(result) = response.outcome {
-                encode::reply_raw(&mut out, response.id, result);
-                reads_as(&out, message, policy);
+            match &response.outcome {
+                Ok(result) => encode::reply_raw(&mut out, response.id, *result),
+                Err(error) => encode::error_raw(&mut out, response.id, error),
             }
+            reads_as(&out, message, policy);
         }
         Message::Batch(entries) => {
             for entry in entries {
@@ -186,7 +187,8 @@ where
 }
 
 /// The frames and faults of a stream do not depend on how it was cut, no frame
-/// is larger than the limit, and nothing is held beyond it.
+/// is larger than the limit, and nothing is held beyond it; what the frames are
+/// is said once more, naively, where it can be.
 pub fn framing(framing: Framing, bytes: &[u8]) {
     const LIMIT: usize = 64;
     let whole = read_all(framing, LIMIT, bytes, bytes.len().max(1));
@@ -197,6 +199,46 @@ pub fn framing(framing: Framing, bytes: &[u8]) {
     for frame in whole.iter().flatten() {
         assert!(!frame.is_empty() && frame.len() <= LIMIT);
     }
+    let expected = match framing {
+        Framing::Line => Some(lines(bytes, LIMIT)),
+        Framing::Concatenated => values(bytes, LIMIT),
+        _ => None,
+    };
+    if let Some(expected) = expected {
+        assert_eq!(whole, expected, "{framing:?}: {bytes:?}");
+    }
+}
+
+/// The lines of a stream that are not blank.
+fn lines(bytes: &[u8], limit: usize) -> Vec<Result<Vec<u8>, FrameError>> {
+    bytes
+        .split(|b| *b == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+        .filter(|line| line.len() > limit || !line.iter().all(|b| b" \t\r".contains(b)))
+        .map(|line| match line.len() <= limit {
+            true => Ok(line.to_vec()),
+            false => Err(FrameError::TooLarge { limit }),
+        })
+        .collect()
+}
+
+/// The values of a stream that is nothing but objects and arrays.
+fn values(bytes: &[u8], limit: usize) -> Option<Vec<Result<Vec<u8>, FrameError>>> {
+    let mut stream = serde_json::Deserializer::from_slice(bytes).into_iter::<IgnoredAny>();
+    let (mut frames, mut start) = (Vec::new(), 0);
+    while let Some(value) = stream.next() {
+        value.ok()?;
+        let value = bytes[start..stream.byte_offset()].trim_ascii_start();
+        start = stream.byte_offset();
+        if !value.starts_with(b"{") && !value.starts_with(b"[") {
+            return None;
+        }
+        frames.push(match value.len() <= limit {
+            true => Ok(value.to_vec()),
+            false => Err(FrameError::TooLarge { limit }),
+        });
+    }
+    Some(frames)
 }
 
 /// Feeds `bytes` in pieces and collects frames and faults.
@@ -234,7 +276,7 @@ pub fn read_all(
             return all;
         }
         let held = reader.buffer_mut().len();
-        // Headers have a limit of their own.
+        // A header line has a limit of its own.
         assert!(held <= limit + 1 || framing == Framing::Header && held <= 8 * 1024 + 1);
     }
     drain(&mut reader, true);
@@ -279,9 +321,9 @@ fn settle(message: &Message<'_>, pending: &mut Pending<usize>, settled: &mut [i3
     let Message::Response(response) = message else {
         return;
     };
-    if let Err(error) = &response.outcome
-        && let Ok(wire) = JsonRpcError::try_from(error.clone())
-    {
+    if let Err(error) = &response.outcome {
+        let wire = JsonRpcError::from(error.clone());
+        assert_eq!(wire.code, error.code);
         assert!(!CallError::from(wire).is_fatal());
     }
     if let Some(call) = pending.take(response.id) {

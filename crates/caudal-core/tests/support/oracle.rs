@@ -22,14 +22,15 @@ pub enum Node {
 /// What a text means by the rules.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    Request(Node, String, Option<Node>),
+    /// The id is its text, here and below.
+    Request(String, String, Option<Node>),
     Notification(String, Option<Node>),
-    Success(Node, Node),
-    Failure(Node, i64, String, Option<Node>),
+    Success(String, Node),
+    Failure(String, i64, String, Option<Node>),
     Batch(Vec<Self>),
     Invalid {
         code: i64,
-        id: Node,
+        id: String,
         wants_answer: bool,
         field: Option<&'static str>,
     },
@@ -98,7 +99,7 @@ fn tame(text: &str) -> String {
 fn invalid(code: i64, field: Option<&'static str>) -> Verdict {
     Verdict::Invalid {
         code,
-        id: Node::Null,
+        id: "null".to_owned(),
         wants_answer: true,
         field,
     }
@@ -151,19 +152,17 @@ fn judge_entry(entry: &str, around: usize, policy: &Policy) -> Verdict {
     let Some(members) = Members::of(entry) else {
         return invalid(-32600, None);
     };
-    let (id, method) = (members.value("id"), members.value("method"));
+    let (id, method) = (members.text("id"), members.value("method"));
     let (result, error) = (members.value("result"), members.text("error"));
     let answers = method.is_none() && (result.is_some() || error.is_some());
-    let id_is_good = match id {
-        None | Some(Node::Null) => true,
-        Some(Node::Number(_) | Node::String(_)) => members
-            .text("id")
-            .is_some_and(|text| text.len() <= policy.max_id),
-        Some(_) => false,
+    let id_is_good = match (id, members.value("id")) {
+        (None, _) | (_, Some(Node::Null)) => true,
+        (Some(text), Some(Node::Number(_) | Node::String(_))) => text.len() <= policy.max_id,
+        _ => false,
     };
-    let echo = match &id {
-        Some(id) if members.count("id") == 1 && id_is_good => id.clone(),
-        _ => Node::Null,
+    let echo = match id {
+        Some(id) if members.count("id") == 1 && id_is_good => id.to_owned(),
+        _ => "null".to_owned(),
     };
     let refuse = |code, field, notified: bool| Verdict::Invalid {
         code,
@@ -185,14 +184,14 @@ fn judge_entry(entry: &str, around: usize, policy: &Policy) -> Verdict {
     let strict = policy.extra_members == ExtraMembers::Reject;
     let too_deep = around + depth(&parse(entry).expect("valid")) > policy.max_depth;
     if answers {
-        let Some(id) = &id else {
+        let Some(id) = id.map(str::to_owned) else {
             return refuse(-32600, Some("id"), false);
         };
         let verdict = match (result, error) {
             (Some(_), Some(_)) => return refuse(-32600, None, false),
-            (Some(result), _) => Verdict::Success(id.clone(), result),
+            (Some(result), _) => Verdict::Success(id, result),
             (_, error) => match judge_error(error.expect("one of the two")) {
-                Ok((code, message, data)) => Verdict::Failure(id.clone(), code, message, data),
+                Ok((code, message, data)) => Verdict::Failure(id, code, message, data),
                 Err(field) => return refuse(-32600, Some(field), false),
             },
         };
@@ -202,7 +201,7 @@ fn judge_entry(entry: &str, around: usize, policy: &Policy) -> Verdict {
         }
         return verdict;
     }
-    if id == Some(Node::Null) && policy.null_id == NullId::Reject {
+    if id == Some("null") && policy.null_id == NullId::Reject {
         return refuse(-32600, Some("id"), false);
     }
     let name = match method {
@@ -225,7 +224,7 @@ fn judge_entry(entry: &str, around: usize, policy: &Policy) -> Verdict {
         return refuse(-32600, None, true);
     }
     match id {
-        Some(id) => Verdict::Request(id, name, params),
+        Some(id) => Verdict::Request(id.to_owned(), name, params),
         None => Verdict::Notification(name, params),
     }
 }
@@ -243,7 +242,10 @@ fn judge_error(error: &str) -> Result<ErrorParts, &'static str> {
     }
     let code = members.text("code").ok_or("error.code")?;
     let message = members.value("message").ok_or("error.message")?;
-    let code = code.parse().map_err(|_| "error.code")?;
+    let code = match code {
+        "-0" => return Err("error.code"),
+        digits => digits.parse().map_err(|_| "error.code")?,
+    };
     let Node::String(message) = message else {
         return Err("error.message");
     };
