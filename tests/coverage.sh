@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Line coverage of caudal-core, written to docs/COVERAGE.md; fails if a file has
 # less than 95 %.
-# Proves: C36
 #
 #     tests/coverage.sh
 #
-# Installs what it needs: cargo-llvm-cov, and Debian's llvm of rustc's version.
+# Installs what it needs, on Debian and as root: cargo-llvm-cov, and Debian's llvm
+# of rustc's version.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,9 +17,8 @@ cargo llvm-cov --version >/dev/null 2>&1 || cargo install --locked cargo-llvm-co
 export LLVM_COV="/usr/lib/llvm-$llvm/bin/llvm-cov"
 export LLVM_PROFDATA="/usr/lib/llvm-$llvm/bin/llvm-profdata"
 
-# Without the transcripts, which run an example as a program of its own.
-cargo llvm-cov --package caudal-core --json --summary-only --output-path target/coverage.json \
-    -- --skip the_specification_is --skip bad_lines_are
+cargo llvm-cov clean --workspace
+cargo llvm-cov --package caudal-core --json --summary-only --output-path target/coverage.json
 python3 - <<'PYTHON'
 import json, os, sys
 

@@ -4,4 +4,7 @@
 #[path = "../../crates/caudal-core/tests/support/mod.rs"]
 mod support;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| support::checks::framing(caudal_core::Framing::Line, bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| support::checks::framing(
+    caudal_core::Framing::Line,
+    bytes
+));

@@ -19,7 +19,7 @@ pub(crate) struct Claim {
 /// Reads the claims of every source and test file.
 pub(crate) fn read(root: &Path) -> Result<Vec<Claim>, Box<dyn Error>> {
     let mut files = Vec::new();
-    for folder in ["crates", "tests", "xtask"] {
+    for folder in ["crates", "examples", "tests", "xtask"] {
         list(&root.join(folder), &mut files)?;
     }
     files.sort();

@@ -192,7 +192,8 @@ fn put_reply_head<B: Output>(out: &mut B, id: impl WireId, outcome: &str) {
     out.put(outcome.as_bytes());
 }
 
-/// Appends a success.
+/// Appends a success. A float that is not a number has no JSON form and is
+/// written as `null`, as `serde_json` does.
 ///
 /// # Errors
 /// [`EncodeError::Value`] if the result does not serialise: answer with an
@@ -282,6 +283,48 @@ pub fn error_raw<B: Output>(out: &mut B, id: impl WireId, error: &ErrorObject<'_
         out.put(data.as_str().as_bytes());
     }
     out.put(b"}}");
+}
+
+/// Appends the answers to a batch: an array of what `write` appends for each
+/// entry. An entry for which it appends nothing has no place in it, and if there
+/// is none at all, nothing is appended.
+///
+/// ```
+/// use caudal_core::{Message, Policy, decode, encode};
+///
+/// let bytes = br#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"b"},7]"#;
+/// let policy = Policy::default();
+/// let Message::Batch(entries) = decode(bytes, &policy) else { panic!() };
+/// let mut out = Vec::new();
+/// encode::batch(&mut out, entries, |out, entry| match entry {
+///     Message::Request(request) => encode::reply(out, request.id, "done").unwrap(),
+///     Message::Invalid(invalid) if invalid.wants_answer() => {
+///         encode::error(out, invalid.id, &invalid.to_wire(policy.error_detail));
+///     }
+///     _ => {}
+/// });
+/// let answers: Vec<serde_json::Value> = serde_json::from_slice(&out)?;
+/// assert_eq!(answers.len(), 2);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+pub fn batch<B: Output, T>(
+    out: &mut B,
+    entries: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut B, T),
+) {
+    let start = out.length();
+    for entry in entries {
+        let before = out.length();
+        out.put(if before == start { b"[" } else { b"," });
+        let empty = out.length();
+        write(out, entry);
+        if out.length() == empty {
+            out.cut(before);
+        }
+    }
+    if out.length() > start {
+        out.put(b"]");
+    }
 }
 
 /// Appends a request. Params that serialise to `null`, such as `&()`, are left

@@ -9,8 +9,9 @@
 mod support;
 
 use caudal_core::{
-    DecodeError, Decoder, ErrorCode, ExtraMembers, Id, Invalid, InvalidKind, Kind, Member, Message,
-    NullId, Policy, RawJson, RequestId, ScalarParams, SyntaxError, decode,
+    CallError, DecodeError, Decoder, ErrorCode, ExtraMembers, Id, Invalid, InvalidKind,
+    JsonRpcError, Kind, Member, Message, NullId, Policy, RawJson, RequestId, ScalarParams,
+    SyntaxError, decode,
 };
 
 fn read(text: &str) -> Message<'_> {
@@ -667,6 +668,48 @@ fn params_are_read_in_the_same_pass_when_method_comes_first() {
         let mut decoder = Decoder::new(other, &policy);
         assert_eq!(decoder.method_before_params(), None);
         assert_eq!(decoder.finish(), decode(other, &policy));
+    }
+}
+
+#[test]
+fn params_and_results_are_read_with_the_error_to_answer_or_to_return() {
+    let with = |params: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m"{params}}}"#);
+    let read = |params: &str| {
+        let text = with(params);
+        request(&text).read_params::<(i64, i64)>()
+    };
+    assert_eq!(read(r#","params":[1,2]"#), Ok((1, 2)));
+    for (params, data) in [
+        ("", "`params` is missing"),
+        (
+            r#","params":[1]"#,
+            "invalid length 1, expected a tuple of size 2 at line 1 column 3",
+        ),
+    ] {
+        let error = read(params).unwrap_err();
+        assert_eq!(error, JsonRpcError::invalid_params().and_data(data));
+    }
+    assert_eq!(request(&with("")).read_params::<Option<(i64,)>>(), Ok(None));
+
+    let response = |text: &str| match read_response(text) {
+        Ok(value) => value.to_string(),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(response(r#"{"jsonrpc":"2.0","id":1,"result":7}"#), "7");
+    assert_eq!(
+        response(r#"{"jsonrpc":"2.0","id":1,"result":"x"}"#),
+        "the result does not have the expected shape"
+    );
+    assert_eq!(
+        response(r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}"#),
+        "the other side answered with an error"
+    );
+}
+
+fn read_response(text: &str) -> Result<i64, CallError> {
+    match read(text) {
+        Message::Response(response) => response.read(),
+        other => panic!("{other:?}"),
     }
 }
 

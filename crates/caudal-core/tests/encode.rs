@@ -193,6 +193,23 @@ fn a_panic_leaves_the_buffer_as_it_was_too() {
     }
 }
 
+/// Proves: J11
+#[test]
+fn a_batch_is_an_array_of_what_is_answered() {
+    let batch = |entries: &[&str]| {
+        written(|out| {
+            encode::batch(out, entries, |out, entry| {
+                out.extend_from_slice(entry.as_bytes());
+            });
+        })
+    };
+    assert_eq!(batch(&["1", "", "2"]), "[1,2]");
+    assert_eq!(batch(&["", "1"]), "[1]");
+    assert_eq!(batch(&["1", ""]), "[1]");
+    assert_eq!(batch(&["", ""]), "");
+    assert_eq!(batch(&[]), "");
+}
+
 #[test]
 fn an_error_is_passed_on_to_the_letter() {
     for error in [

@@ -34,6 +34,10 @@ fn chain(error: &dyn Error) -> Vec<String> {
 fn an_incident_keeps_the_cause_here_and_sends_its_number() {
     let incident = Incident::new(StoreError(io::Error::other("disk 7 is gone")));
     let number = incident.correlation().to_string();
+    assert!(
+        format!("{incident:?}").contains(&number),
+        "any log can be searched for it"
+    );
     assert_eq!(
         chain(&incident),
         [
@@ -138,11 +142,25 @@ fn every_local_error_says_its_own_level_and_keeps_the_rest() {
     ] {
         assert_eq!(chain(&error), [text]);
     }
-    assert_eq!(CloseReason::local().to_string(), "closed by this side");
-    assert_eq!(
-        CloseReason::remote().to_string(),
-        "closed by the other side"
-    );
+    for (reason, text, local, remote) in [
+        (CloseReason::local(), "closed by this side", true, false),
+        (
+            CloseReason::remote(),
+            "closed by the other side",
+            false,
+            true,
+        ),
+        (
+            CloseReason::failed(FrameError::Truncated),
+            "the connection failed",
+            false,
+            false,
+        ),
+    ] {
+        assert_eq!(reason.to_string(), text);
+        assert_eq!((reason.is_local(), reason.is_remote()), (local, remote));
+        assert_eq!(reason.source().is_some(), !local && !remote);
+    }
 }
 
 #[test]

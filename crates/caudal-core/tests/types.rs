@@ -288,7 +288,7 @@ fn every_integer_is_a_code_of_some_class() {
     }
 }
 
-/// Proves: C16, C24, C45, A3, J1
+/// Proves: C16, C24, C45, C56, A3, J1
 #[test]
 fn only_the_exact_version_is_read() {
     assert_eq!(

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::{DecodeError, Found, Member};
-use crate::error::{ErrorCode, JsonRpcError};
+use crate::error::{CallError, ErrorCode, JsonRpcError};
 use crate::id::RequestId;
 use crate::message::{JsonRpcNotification, JsonRpcRequest, JsonRpcResponse};
 use crate::policy::ErrorDetail;
@@ -63,6 +64,32 @@ pub struct Request<'a> {
     pub params: Option<RawJson<'a>>,
 }
 
+impl<'a> Request<'a> {
+    /// The params as `T`: a tuple by position, a struct by name.
+    ///
+    /// # Errors
+    /// The -32602 with which to answer if they do not have that shape, or are
+    /// missing and `T` cannot do without.
+    ///
+    /// ```
+    /// use caudal_core::{Message, Policy, decode};
+    ///
+    /// let bytes = br#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1]}"#;
+    /// let Message::Request(request) = decode(bytes, &Policy::default()) else { panic!() };
+    /// let error = request.read_params::<(i64, i64)>().unwrap_err();
+    /// assert_eq!((error.code.get(), error.message.as_str()), (-32602, "Invalid params"));
+    /// ```
+    pub fn read_params<T: Deserialize<'a>>(&self) -> Result<T, JsonRpcError> {
+        let Some(params) = self.params else {
+            let missing = |_| JsonRpcError::invalid_params().and_data("`params` is missing");
+            return RawJson::NULL.read().map_err(missing);
+        };
+        params
+            .read()
+            .map_err(|error| JsonRpcError::invalid_params().and_data(error.to_string()))
+    }
+}
+
 /// A call that wants no answer, and never gets one.
 ///
 /// ```
@@ -98,6 +125,30 @@ pub struct Response<'a> {
     pub id: Id<'a>,
     /// The result, or the error.
     pub outcome: Result<RawJson<'a>, ErrorObject<'a>>,
+}
+
+impl<'a> Response<'a> {
+    /// The result as `T`, for the caller.
+    ///
+    /// # Errors
+    /// [`CallError::Remote`] with the error of the response, or
+    /// [`CallError::Result`] if the result does not have the shape of `T`.
+    ///
+    /// ```
+    /// use caudal_core::{CallError, Message, Policy, decode};
+    ///
+    /// let bytes = br#"{"jsonrpc":"2.0","id":7,"result":[1,2]}"#;
+    /// let Message::Response(response) = decode(bytes, &Policy::default()) else { panic!() };
+    /// let (a, b): (i64, i64) = response.read()?;
+    /// assert_eq!(a + b, 3);
+    /// # Ok::<(), CallError>(())
+    /// ```
+    pub fn read<T: Deserialize<'a>>(&self) -> Result<T, CallError> {
+        match &self.outcome {
+            Ok(result) => result.read().map_err(CallError::Result),
+            Err(error) => Err(CallError::Remote(error.clone().into())),
+        }
+    }
 }
 
 /// The error of a response, borrowed.

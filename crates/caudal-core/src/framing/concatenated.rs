@@ -5,7 +5,8 @@
 //! cannot be JSON ends its frame at once, so that the next one is found: a
 //! closing bracket of the wrong kind, a line break inside a string, and an
 //! object or array where none can stand. A value that is cut short therefore
-//! costs itself, and the next one if it can be taken for a part of it.
+//! costs itself, and the next one if it can be taken for a part of it; a stray
+//! quote costs what follows it up to the next line break.
 
 use super::{FrameError, Step};
 use crate::scan::Nesting;

@@ -106,12 +106,14 @@ impl Header {
         let line = buffer.get(..used).unwrap_or_default();
         if line.trim_ascii().is_empty() {
             let lines = std::mem::take(&mut self.lines);
-            if !self.begun && !(lines && line.ends_with(b"\r\n")) {
-                // Before the first header, or behind a print: whoever prints
-                // ends lines with `\n`, whoever writes headers with `\r\n`.
-                return Step::Skip { used };
-            }
-            return self.end_of_headers(used, limit);
+            // Whoever writes headers ends lines with `\r\n`, whoever prints
+            // with `\n`.
+            let ends_headers = self.begun || lines && line.ends_with(b"\r\n");
+            return if ends_headers {
+                self.end_of_headers(used, limit)
+            } else {
+                Step::Skip { used }
+            };
         }
         self.lines = true;
         match self.header(line.trim_ascii()) {

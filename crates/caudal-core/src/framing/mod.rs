@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | [`Line`](Framing::Line) | a line | the next line | the next line |
 //! | [`Header`](Framing::Header) | `Content-Length: N`, blank line, N bytes | a stray line is dropped; a broken length is fatal | its N bytes are skipped |
-//! | [`Concatenated`](Framing::Concatenated) | a JSON value | the next value, or the one after it | the next value |
+//! | [`Concatenated`](Framing::Concatenated) | a JSON value | the next value or the one after it; after a stray quote, the next line | the next value |
 //!
 //! ```
 //! use caudal_core::framing::{FrameReader, Framing};
@@ -49,6 +49,8 @@ pub enum Framing {
     /// `Content-Length` headers: the Language Server Protocol.
     Header,
     /// JSON values one after the other, with or without white space between.
+    /// Written with a line break behind each, by which a reader finds its way
+    /// after a value that was cut short.
     Concatenated,
 }
 
@@ -91,7 +93,10 @@ impl Framing {
                     write(out)?;
                     header::finish(out, start);
                 }
-                Self::Concatenated => write(out)?,
+                Self::Concatenated => {
+                    write(out)?;
+                    out.put(b"\n");
+                }
             }
             Ok(())
         })

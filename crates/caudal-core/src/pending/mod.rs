@@ -74,8 +74,8 @@ impl<W> Pending<W> {
     /// ```
     pub const MAX_LIMIT: usize = 1 << 24;
 
-    /// An empty table for at most `limit` calls. No deadline may lie before
-    /// `now`; one that does is due at once.
+    /// An empty table for at most `limit` calls. Time is counted from `now`; a
+    /// deadline before it is due at once.
     ///
     /// ```
     /// # use std::time::Instant;
@@ -124,7 +124,8 @@ impl<W> Pending<W> {
     }
 
     /// Lets `waiter` wait, until `deadline` if there is one, and returns the
-    /// id to send.
+    /// id to send. If the call can then not be written,
+    /// [`cancel`](Self::cancel) it.
     ///
     /// # Errors
     /// [`CallError::TooManyPending`] at the limit, [`CallError::AlreadyClosed`]

@@ -8,8 +8,8 @@ use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
 
 use caudal_core::{
-    Decoder, ErrorDetail, FrameReader, Framing, IdFormat, Incident, JsonRpcError,
-    JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Message, Pending, Policy, decode, encode,
+    Decoder, FrameReader, Framing, IdFormat, Incident, JsonRpcError, JsonRpcNotification,
+    JsonRpcRequest, JsonRpcResponse, Message, Pending, Policy, decode, encode,
 };
 
 type Failure = Box<dyn Error>;
@@ -62,35 +62,33 @@ fn a_stream_of_frames() -> Result<String, Failure> {
     let mut lines = Vec::new();
     while let Some(frame) = frames.next_frame()? {
         lines.push(format!("--> {}", String::from_utf8_lossy(frame)));
-        let entries = match decode(frame, &policy) {
-            Message::Batch(entries) => entries,
-            single => vec![single],
-        };
-        for entry in entries {
-            lines.push(format!("<-- {}", answer(&entry)?));
+        let mut out = Vec::new();
+        match decode(frame, &policy) {
+            Message::Batch(entries) => {
+                encode::batch(&mut out, entries, |out, entry| answer(&entry, &policy, out));
+            }
+            single => answer(&single, &policy, &mut out),
         }
+        lines.push(match out.is_empty() {
+            true => "    (a notification or a response: no answer)".to_owned(),
+            false => format!("<-- {}", String::from_utf8(out)?),
+        });
     }
-    Ok(part(
-        "A stream, frame by frame; an id is echoed to the letter",
-        &lines,
-    ))
+    let title = "A stream, frame by frame; an id is echoed to the letter";
+    Ok(part(title, &lines))
 }
 
-fn answer(message: &Message<'_>) -> Result<String, Failure> {
-    let mut out = Vec::new();
+fn answer(message: &Message<'_>, policy: &Policy, out: &mut Vec<u8>) {
     match message {
-        Message::Request(request) => {
-            let (a, b): (i64, i64) = request.params.ok_or("add has params")?.read()?;
-            encode::reply(&mut out, request.id, &(a + b))?;
-        }
+        Message::Request(request) => match request.read_params::<(i64, i64)>() {
+            Ok((a, b)) => encode::reply(out, request.id, &(a + b)).expect("integers serialise"),
+            Err(error) => encode::error(out, request.id, &error),
+        },
         Message::Invalid(invalid) if invalid.wants_answer() => {
-            encode::error(&mut out, invalid.id, &invalid.to_wire(ErrorDetail::Full));
+            encode::error(out, invalid.id, &invalid.to_wire(policy.error_detail));
         }
-        Message::Notification(_) => return Ok("(a notification: no answer, ever)".to_owned()),
-        Message::Response(_) => return Ok("(a response: somebody here waits for it)".to_owned()),
-        _ => return Ok("(no answer)".to_owned()),
+        _ => {}
     }
-    Ok(String::from_utf8(out)?)
 }
 
 fn params_in_one_pass() -> Result<String, Failure> {

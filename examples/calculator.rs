@@ -10,8 +10,8 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use caudal_core::{
-    FrameError, FrameReader, Framing, JsonRpcError, Message, Policy, RawJson, Request, decode,
-    encode,
+    FrameError, FrameReader, Framing, Id, Incident, JsonRpcError, Message, Policy, RawJson,
+    Request, decode, encode,
 };
 
 fn main() -> ExitCode {
@@ -61,23 +61,28 @@ fn answer_frames(
     ended: bool,
     out: &mut Vec<u8>,
 ) -> Option<FrameError> {
+    let mut body = Vec::new();
     loop {
         let next = if ended {
             frames.finish()
         } else {
             frames.next_frame()
         };
-        let (reply, lost) = match next {
-            Ok(Some(frame)) => (answer(decode(frame, policy), policy), None),
+        body.clear();
+        let lost = match next {
+            Ok(Some(frame)) => {
+                answer(decode(frame, policy), policy, &mut body);
+                None
+            }
             Ok(None) => return None,
             Err(error) => {
-                let reply = refuse(&error.to_wire(policy.error_detail));
-                (Some(reply), error.is_fatal().then_some(error))
+                encode::error(&mut body, Id::NULL, &error.to_wire(policy.error_detail));
+                error.is_fatal().then_some(error)
             }
         };
-        if let Some(reply) = reply {
+        if !body.is_empty() {
             let Ok(()) = framing.write(out, |out| {
-                out.extend_from_slice(&reply);
+                out.extend_from_slice(&body);
                 Ok::<_, std::convert::Infallible>(())
             });
         }
@@ -87,58 +92,48 @@ fn answer_frames(
     }
 }
 
-/// The answer to a message, if it is owed one.
-fn answer(message: Message<'_>, policy: &Policy) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
+/// Appends the answer to a message, if it is owed one.
+fn answer(message: Message<'_>, policy: &Policy, out: &mut Vec<u8>) {
     match message {
         Message::Request(request) => {
-            if let Err(error) = call(&request, &mut out) {
-                encode::error(&mut out, request.id, &error);
+            if let Err(error) = call(&request, out) {
+                encode::error(out, request.id, &error);
             }
         }
         Message::Batch(entries) => {
-            let entries = entries.into_iter();
-            let answers: Vec<_> = entries.filter_map(|entry| answer(entry, policy)).collect();
-            if answers.is_empty() {
-                return None;
-            }
-            out = [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat();
+            encode::batch(out, entries, |out, entry| answer(entry, policy, out));
         }
         Message::Invalid(invalid) if invalid.wants_answer() => {
-            encode::error(&mut out, invalid.id, &invalid.to_wire(policy.error_detail));
+            encode::error(out, invalid.id, &invalid.to_wire(policy.error_detail));
         }
-        _ => return None,
+        _ => {}
     }
-    Some(out)
 }
 
-/// Runs a method and writes its result.
+/// Runs a method and appends its result.
 fn call(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), JsonRpcError> {
-    let params = request.params.unwrap_or(RawJson::NULL);
-    let numbers = || {
-        params
-            .read::<(f64, f64)>()
-            .map_err(|error| JsonRpcError::invalid_params().and_data(error.to_string()))
-    };
-    let result = match request.method.as_ref() {
-        "add" => numbers().map(|(a, b)| a + b)?,
-        "divide" => match numbers()? {
+    let written = match request.method.as_ref() {
+        "add" => {
+            let (a, b): (i64, i64) = request.read_params()?;
+            let sum = a
+                .checked_add(b)
+                .ok_or(JsonRpcError::new(2, "the sum is too large"))?;
+            encode::reply(out, request.id, &sum)
+        }
+        "divide" => match request.read_params::<(f64, f64)>()? {
             (_, 0.0) => return Err(JsonRpcError::new(1, "division by zero")),
-            (a, b) => a / b,
+            (a, b) => encode::reply(out, request.id, &(a / b)),
         },
         "echo" => {
-            encode::reply_raw(out, request.id, params);
-            return Ok(());
+            encode::reply_raw(out, request.id, request.params.unwrap_or(RawJson::NULL));
+            Ok(())
         }
         unknown => return Err(JsonRpcError::unknown_method(unknown)),
     };
-    encode::reply(out, request.id, &result)
-        .map_err(|error| caudal_core::Incident::new(error).to_wire())
-}
-
-/// The answer to bytes that are no frame.
-fn refuse(error: &JsonRpcError) -> Vec<u8> {
-    let mut out = Vec::new();
-    encode::error(&mut out, caudal_core::Id::NULL, error);
-    out
+    // The cause is logged here, and only its number is sent.
+    written.map_err(|error| {
+        let incident = Incident::new(error);
+        eprintln!("calculator: {incident:?}");
+        incident.to_wire()
+    })
 }

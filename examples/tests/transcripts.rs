@@ -10,6 +10,7 @@
 )]
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use caudal_core::{FrameReader, Framing};
@@ -18,9 +19,9 @@ use serde_json::Value;
 /// Section 7 of the specification, with the calculator's methods.
 const TRANSCRIPT: &str = r#"
 --> {"jsonrpc": "2.0", "method": "add", "params": [42, 23], "id": 1}
-<-- {"jsonrpc": "2.0", "result": 65.0, "id": 1}
+<-- {"jsonrpc": "2.0", "result": 65, "id": 1}
 --> {"jsonrpc": "2.0", "method": "add", "params": [23, 42], "id": "2"}
-<-- {"jsonrpc": "2.0", "result": 65.0, "id": "2"}
+<-- {"jsonrpc": "2.0", "result": 65, "id": "2"}
 --> {"jsonrpc": "2.0", "method": "update", "params": [1,2,3,4,5]}
 --> {"jsonrpc": "2.0", "method": "foobar"}
 --> {"jsonrpc": "2.0", "method": "foobar", "id": "1"}
@@ -36,7 +37,7 @@ const TRANSCRIPT: &str = r#"
 --> [1]
 <-- [{"jsonrpc": "2.0", "error": {"code": -32600, "message": "Invalid Request: a message must be an object, found the number 1"}, "id": null}]
 --> [{"jsonrpc":"2.0","method":"add","params":[1,2],"id":"1"},{"jsonrpc":"2.0","method":"hello","params":[7]},{"foo":"boo"},{"jsonrpc":"2.0","method":"foo.get","params":{"name":"myself"},"id":"5"},{"jsonrpc":"2.0","method":"echo","id":"9"}]
-<-- [{"jsonrpc":"2.0","result":3.0,"id":"1"},{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request: `jsonrpc` is missing","data":{"field":"jsonrpc"}},"id":null},{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found: foo.get","data":{"method":"foo.get"}},"id":"5"},{"jsonrpc":"2.0","result":null,"id":"9"}]
+<-- [{"jsonrpc":"2.0","result":3,"id":"1"},{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request: `jsonrpc` is missing","data":{"field":"jsonrpc"}},"id":null},{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found: foo.get","data":{"method":"foo.get"}},"id":"5"},{"jsonrpc":"2.0","result":null,"id":"9"}]
 --> [{"jsonrpc": "2.0", "method": "sum", "params": [1,2,4]},{"jsonrpc": "2.0", "method": "hello", "params": [7]}]
 --> {"jsonrpc":"2.0","method":"divide","params":[1,0],"id":3}
 <-- {"jsonrpc":"2.0","error":{"code":1,"message":"division by zero"},"id":3}
@@ -44,24 +45,27 @@ const TRANSCRIPT: &str = r#"
 <-- {"jsonrpc":"2.0","result":{"é":[1e400,0.10000000000000000555]},"id":1.50}
 "#;
 
+/// An example, built as a program.
+fn example(name: &str) -> Command {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    let program = folder.join("examples").join(name);
+    assert!(
+        program.exists(),
+        "`cargo build --examples` builds {}",
+        program.display()
+    );
+    Command::new(program)
+}
+
 /// What the calculator answers to `input`.
 fn calculate(arguments: &[&str], input: &[u8]) -> Vec<u8> {
-    let mut path = std::env::current_exe().unwrap();
-    path.pop();
-    path.pop();
-    path.push("examples");
-    path.push("calculator");
-    let mut child = Command::new(&path)
+    let mut child = example("calculator")
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap_or_else(|error| {
-            panic!(
-                "{}: {error}; `cargo build --examples` builds it",
-                path.display()
-            )
-        });
+        .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     let writer = std::thread::spawn(move || {
@@ -148,5 +152,60 @@ fn bad_lines_are_answered_and_the_stream_goes_on() {
             Value::Null
         ]
     );
-    assert!(output.ends_with("{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":3.0}\n"));
+    assert!(output.ends_with("{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":3}\n"));
+}
+
+#[test]
+fn a_stream_that_is_given_up_has_its_answers() {
+    let mut input = Vec::new();
+    let Ok(()) = Framing::Header.write(&mut input, |out| {
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#);
+        Ok::<_, std::convert::Infallible>(())
+    });
+    input.extend_from_slice(b"Content-Length: abc\r\n\r\n{}");
+    let mut child = example("calculator")
+        .arg("--header")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let answers = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        answers.contains(r#""result":3"#) && answers.contains("-32700"),
+        "{answers}"
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        said,
+        "calculator: `Content-Length` is not a plausible length: \"abc\"\n"
+    );
+    assert!(!output.status.success());
+}
+
+#[test]
+fn a_wrong_argument_is_named() {
+    let output = example("calculator").arg("--headr").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        said,
+        "calculator: unknown argument `--headr`; the only one is --header\n"
+    );
+}
+
+#[test]
+fn the_tour_shows_both_directions() {
+    let output = example("tour").output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        r#"--> {"jsonrpc":"2.0","id":1.0,"method":"add","params":[1,2]}"#,
+        r#"<-- {"jsonrpc":"2.0","id":1.0,"result":3}"#,
+        r#"<-- [{"jsonrpc":"2.0","id":"a","result":7},"#,
+        r#"timed out: "second", id 2"#,
+    ] {
+        assert!(text.contains(line), "{line}");
+    }
 }
