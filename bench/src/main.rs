@@ -27,10 +27,13 @@ fn run() -> Result<(), String> {
             other => return Err(format!("unknown argument `{other}`")),
         }
     }
-    let markdown = report::whole(quick)?;
+    let (markdown, missed) = report::whole(quick)?;
     print!("{markdown}");
-    match out {
-        Some(file) => std::fs::write(&file, markdown).map_err(|e| format!("{file}: {e}")),
-        None => Ok(()),
+    if let Some(file) = out {
+        std::fs::write(&file, markdown).map_err(|e| format!("{file}: {e}"))?;
+    }
+    match missed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("missed: {}", missed.join(", "))),
     }
 }

@@ -64,17 +64,36 @@ fn all(measures: &Measures) -> Vec<Target> {
     ]
 }
 
+impl Target {
+    fn holds(&self) -> Option<bool> {
+        let measured = self.measured?;
+        Some(match self.at_least {
+            true => measured >= self.must,
+            false => measured <= self.must,
+        })
+    }
+}
+
+/// What was missed of what repeats; a time may be missed on a busy machine.
+#[must_use]
+pub fn missed(measures: &Measures) -> Vec<String> {
+    all(measures)
+        .iter()
+        .filter(|target| target.holds() == Some(false) && !target.what.starts_with("time"))
+        .map(|target| format!("{}: {}", target.message, target.what))
+        .collect()
+}
+
 /// The table of targets.
 #[must_use]
 pub fn table(measures: &Measures) -> Table {
     let mut table = Table::new(&["message", "what", "must", "aim", "caudal", "holds"]);
     for target in all(measures) {
         let sign = if target.at_least { "≥" } else { "≤" };
-        let holds = match target.measured {
+        let holds = match target.holds() {
             None => "not measured",
-            Some(measured) if target.at_least && measured >= target.must => "yes",
-            Some(measured) if !target.at_least && measured <= target.must => "yes",
-            Some(_) => "**no**",
+            Some(true) => "yes",
+            Some(false) => "**no**",
         };
         table.row(vec![
             target.message.to_owned(),

@@ -33,8 +33,8 @@ pub const SERVERS: [&str; 6] = [
 pub const DECODERS: [&str; 3] = ["serde-spans", "caudal-scan", "sonic-rs"];
 pub const DECODED: [&str; 3] = ["add", "pass-1k", "pass-100k"];
 
-/// The table of outgoing calls, by how many wait in it.
-pub const PENDING: [&str; 3] = ["pending-10", "pending-1000", "pending-100000"];
+/// The table of outgoing calls, by how many wait in it at once.
+pub const PENDING: [&str; 3] = ["pending-100", "pending-1000", "pending-10000"];
 
 /// The contestant called `name`.
 #[must_use]
@@ -51,7 +51,7 @@ pub fn named(name: &str) -> Option<Box<dyn Contestant>> {
         "sonic-rs" => Box::new(sonic::Decoder),
         _ => {
             let waiting = name.strip_prefix("pending-")?.parse().ok()?;
-            Box::new(pending::Calls::new(waiting))
+            Box::new(pending::Calls { waiting })
         }
     })
 }

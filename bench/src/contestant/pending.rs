@@ -1,4 +1,4 @@
-//! The table of outgoing calls, with many of them waiting.
+//! The table of outgoing calls: the whole life of many that wait at once.
 
 use std::time::{Duration, Instant};
 
@@ -7,40 +7,29 @@ use caudal_core::{IdFormat, Pending};
 use super::Contestant;
 
 pub(super) struct Calls {
-    pending: Pending<u32>,
-    start: Instant,
-    now: Duration,
-}
-
-impl Calls {
-    pub(super) fn new(waiting: u32) -> Self {
-        let start = Instant::now();
-        let mut pending = Pending::new(Pending::<u32>::MAX_LIMIT, IdFormat::Integer, start);
-        for call in 0..waiting {
-            let deadline = start + Duration::from_secs(30) + Duration::from_micros(call.into());
-            pending.insert(call, Some(deadline)).expect("there is room");
-        }
-        let now = Duration::ZERO;
-        Self {
-            pending,
-            start,
-            now,
-        }
-    }
+    pub(super) waiting: u32,
 }
 
 impl Contestant for Calls {
-    /// One call made, one look at the clock, one call answered.
+    /// All calls are made within a second and have 30; every other one is
+    /// answered, and the clock is followed until the last has expired.
     fn take(&mut self, _: &[u8], _: &mut Vec<u8>) {
-        self.now += Duration::from_micros(1);
-        let now = self.start + self.now;
-        let deadline = now + Duration::from_secs(30);
-        let id = self
-            .pending
-            .insert(0, Some(deadline))
-            .expect("there is room");
-        assert_eq!(self.pending.expire(now).count(), 0);
-        assert!(self.pending.next_wakeup().is_some());
-        assert!(self.pending.cancel(id).is_some());
+        let start = Instant::now();
+        let mut pending = Pending::new(Pending::<u32>::MAX_LIMIT, IdFormat::Integer, start);
+        let step = Duration::from_secs(1) / self.waiting;
+        let ids: Vec<_> = (0..self.waiting)
+            .map(|call| {
+                let deadline = start + Duration::from_secs(30) + step * call;
+                pending.insert(call, Some(deadline)).expect("there is room")
+            })
+            .collect();
+        for id in ids.iter().step_by(2) {
+            assert!(pending.cancel(*id).is_some());
+        }
+        let mut expired = 0;
+        while let Some(wakeup) = pending.next_wakeup() {
+            expired += pending.expire(wakeup).count();
+        }
+        assert_eq!(expired, ids.len() / 2);
     }
 }
