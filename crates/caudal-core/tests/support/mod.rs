@@ -10,3 +10,26 @@
 
 pub mod checks;
 pub mod oracle;
+
+use caudal_core::{Invalid, Message, Policy, Request, decode};
+
+/// What the default policy makes of `text`.
+pub fn read(text: &str) -> Message<'_> {
+    decode(text.as_bytes(), &Policy::default())
+}
+
+/// What is wrong with `text`, which must be invalid.
+pub fn invalid(text: &str) -> Invalid<'_> {
+    match read(text) {
+        Message::Invalid(invalid) => invalid,
+        other => panic!("{text} is read as {other:?}"),
+    }
+}
+
+/// The request that `text` must be.
+pub fn request(text: &str) -> Request<'_> {
+    match read(text) {
+        Message::Request(request) => request,
+        other => panic!("{text} is read as {other:?}"),
+    }
+}
