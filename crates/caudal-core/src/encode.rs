@@ -82,6 +82,10 @@ impl<I: sealed::WireId + Copy> WireId for I {}
     reason = "sealed: callers use these traits and cannot add to them"
 )]
 pub(crate) mod sealed {
+    #[diagnostic::on_unimplemented(
+        message = "messages cannot be appended to `{Self}`",
+        note = "they are appended to a `Vec<u8>` or a `BytesMut`"
+    )]
     pub trait Output: AsMut<[u8]> {
         fn put(&mut self, bytes: &[u8]);
         fn make_room(&mut self, bytes: usize);
@@ -89,6 +93,10 @@ pub(crate) mod sealed {
         fn cut(&mut self, length: usize);
     }
 
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` cannot be written as an id",
+        note = "use a request's own `Id`, `&RequestId::from(…)`, or the `CallId` of a pending call"
+    )]
     pub trait WireId {
         fn write_to<B: Output>(&self, out: &mut B);
     }
