@@ -60,6 +60,10 @@ pub enum EncodeError {
 /// assert_eq!(&out[..], br#"{"jsonrpc":"2.0","id":null,"result":true}"#);
 /// # Ok::<(), caudal_core::EncodeError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "messages cannot be appended to `{Self}`",
+    note = "they are appended to a `Vec<u8>` or a `BytesMut`"
+)]
 pub trait Output: sealed::Output {}
 impl<B: sealed::Output> Output for B {}
 
@@ -74,6 +78,10 @@ impl<B: sealed::Output> Output for B {}
 /// assert_eq!(out, br#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#);
 /// # Ok::<(), caudal_core::EncodeError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be written as an id",
+    note = "use a request's own `Id`, `&RequestId::from(…)`, or the `CallId` of a pending call"
+)]
 pub trait WireId: sealed::WireId + Copy {}
 impl<I: sealed::WireId + Copy> WireId for I {}
 
@@ -82,10 +90,6 @@ impl<I: sealed::WireId + Copy> WireId for I {}
     reason = "sealed: callers use these traits and cannot add to them"
 )]
 pub(crate) mod sealed {
-    #[diagnostic::on_unimplemented(
-        message = "messages cannot be appended to `{Self}`",
-        note = "they are appended to a `Vec<u8>` or a `BytesMut`"
-    )]
     pub trait Output: AsMut<[u8]> {
         fn put(&mut self, bytes: &[u8]);
         fn make_room(&mut self, bytes: usize);
@@ -93,10 +97,6 @@ pub(crate) mod sealed {
         fn cut(&mut self, length: usize);
     }
 
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` cannot be written as an id",
-        note = "use a request's own `Id`, `&RequestId::from(…)`, or the `CallId` of a pending call"
-    )]
     pub trait WireId {
         fn write_to<B: Output>(&self, out: &mut B);
     }
