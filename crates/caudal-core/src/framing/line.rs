@@ -26,21 +26,7 @@ impl Line {
         let end = self.searched + found;
         self.searched = 0;
         let used = end + 1;
-        if std::mem::take(&mut self.skipping) {
-            return Step::Skip { used };
-        }
-        let body = trim(buffer.get(..end).unwrap_or_default());
-        if body.len() > limit {
-            let error = FrameError::TooLarge { limit };
-            return Step::Fault { error, used };
-        }
-        if is_blank(body) {
-            return Step::Skip { used };
-        }
-        Step::Frame {
-            body: 0..body.len(),
-            used,
-        }
+        self.line(buffer.get(..end).unwrap_or_default(), used, limit)
     }
 
     /// Whether no line is being skipped.
@@ -66,14 +52,24 @@ impl Line {
     /// The last line may lack its newline.
     pub(super) fn finish(&mut self, buffer: &[u8], limit: usize) -> Step {
         self.searched = 0;
-        let used = buffer.len();
-        let body = trim(buffer);
-        if std::mem::take(&mut self.skipping) || is_blank(body) {
-            return Step::Wait { used };
+        if buffer.is_empty() {
+            return Step::Wait { used: 0 };
+        }
+        self.line(buffer, buffer.len(), limit)
+    }
+
+    /// What a whole line is.
+    fn line(&mut self, line: &[u8], used: usize, limit: usize) -> Step {
+        let body = trim(line);
+        if std::mem::take(&mut self.skipping) {
+            return Step::Skip { used };
         }
         if body.len() > limit {
             let error = FrameError::TooLarge { limit };
             return Step::Fault { error, used };
+        }
+        if is_blank(body) {
+            return Step::Skip { used };
         }
         Step::Frame {
             body: 0..body.len(),
