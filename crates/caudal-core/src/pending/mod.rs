@@ -246,9 +246,10 @@ impl<W> Pending<W> {
 
     /// Removes and returns every call whose deadline is at or before `now`.
     ///
-    /// The work does not depend on how many calls wait: over its life a call is
-    /// touched seven times at most. What the iterator is not asked for stays
-    /// due.
+    /// Over its life a call is sorted five times at most, however many wait:
+    /// the work is constant for each, though one `expire` may do it for many
+    /// whose deadlines have come near together. What the iterator is not asked
+    /// for stays due.
     ///
     /// ```
     /// # use std::time::{Duration, Instant};

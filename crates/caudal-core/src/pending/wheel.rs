@@ -221,3 +221,52 @@ impl Wheel {
         self.set_head(bucket, index);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{DUE, Duration, Instant, LEVELS, NONE, Wheel};
+
+    /// How many nodes `advance` puts into another bucket.
+    fn moved(wheel: &mut Wheel, now: Instant) -> usize {
+        let before = wheel.nodes.clone();
+        wheel.advance(now);
+        let pairs = before.iter().zip(&wheel.nodes);
+        pairs.filter(|(old, new)| old.bucket != new.bucket).count()
+    }
+
+    #[test]
+    fn one_that_is_due_is_found_among_many_that_wait() {
+        let start = Instant::now();
+        for waiting in [0, 10_000] {
+            let mut wheel = Wheel::new(start);
+            wheel.insert(0, start + Duration::from_secs(1));
+            for index in 1..=waiting {
+                wheel.insert(index, start + Duration::from_secs(30));
+            }
+            assert_eq!(moved(&mut wheel, start + Duration::from_secs(1)), 1);
+            assert_eq!((wheel.next_due(), wheel.next_due()), (Some(0), None));
+        }
+    }
+
+    #[test]
+    fn a_deadline_is_sorted_at_most_once_a_level() {
+        let start = Instant::now();
+        let mut wheel = Wheel::new(start);
+        let count = 2_000;
+        for index in 0..count {
+            let after = Duration::from_millis(u64::from(index).pow(3));
+            wheel.insert(index, start + after);
+        }
+        let mut total = 0;
+        while let Some(wakeup) = wheel.next_wakeup() {
+            total += moved(&mut wheel, wakeup);
+            while wheel.next_due().is_some() {}
+        }
+        assert!(wheel.nodes.iter().all(|node| node.bucket == NONE));
+        assert!(
+            total <= (count * LEVELS) as usize,
+            "{total} moves for {count}"
+        );
+        assert_eq!(wheel.head(DUE), NONE);
+    }
+}
