@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::wire::JsonRpcError;
 use crate::decode::DecodeError;
 use crate::encode::EncodeError;
@@ -86,6 +88,17 @@ impl CallError {
     }
 }
 
+/// What a handler answers when a call of its own fails: the error of the other
+/// side as it came, and for anything else -32603 with the reason.
+impl From<CallError> for JsonRpcError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Remote(error) => error,
+            other => Self::internal_error().and_data(json!({ "reason": other.to_string() })),
+        }
+    }
+}
+
 /// Why a connection ended; cheap to clone, one for every call that waited.
 ///
 /// ```
@@ -102,7 +115,7 @@ pub struct CloseReason(Cause);
 #[derive(Clone, Debug)]
 enum Cause {
     Local,
-    Remote,
+    Remote(Option<Arc<dyn StdError + Send + Sync>>),
     Failed(Arc<dyn StdError + Send + Sync>),
 }
 
@@ -124,7 +137,22 @@ impl CloseReason {
     /// ```
     #[must_use]
     pub const fn remote() -> Self {
-        Self(Cause::Remote)
+        Self(Cause::Remote(None))
+    }
+
+    /// The other side closed it in good order, and there is more to say about
+    /// that; it stays in [`source`](StdError::source).
+    ///
+    /// ```
+    /// use caudal_core::CloseReason;
+    /// use std::error::Error;
+    ///
+    /// let reason = CloseReason::remote_with(std::io::Error::other("exit status: 0"));
+    /// assert!(reason.is_remote());
+    /// assert_eq!(reason.source().unwrap().to_string(), "exit status: 0");
+    /// ```
+    pub fn remote_with(cause: impl StdError + Send + Sync + 'static) -> Self {
+        Self(Cause::Remote(Some(Arc::new(cause))))
     }
 
     /// It failed; the cause stays in [`source`](StdError::source).
@@ -156,7 +184,7 @@ impl CloseReason {
     /// ```
     #[must_use]
     pub const fn is_remote(&self) -> bool {
-        matches!(self.0, Cause::Remote)
+        matches!(self.0, Cause::Remote(_))
     }
 }
 
@@ -164,7 +192,7 @@ impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Cause::Local => "closed by this side",
-            Cause::Remote => "closed by the other side",
+            Cause::Remote(_) => "closed by the other side",
             Cause::Failed(_) => "the connection failed",
         })
     }
@@ -173,8 +201,8 @@ impl fmt::Display for CloseReason {
 impl StdError for CloseReason {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0 {
-            Cause::Failed(cause) => Some(cause.as_ref()),
-            Cause::Local | Cause::Remote => None,
+            Cause::Failed(cause) | Cause::Remote(Some(cause)) => Some(cause.as_ref()),
+            Cause::Local | Cause::Remote(None) => None,
         }
     }
 }

@@ -32,7 +32,9 @@ pub struct FrameReader {
     state: State,
     limit: usize,
     buffer: BytesMut,
-    /// The bytes of the frame that was handed out last.
+    /// The frame that was found last, within the buffer.
+    current: Range<usize>,
+    /// The bytes that it takes up, with all that belongs to it.
     used: usize,
     dead: Option<FrameError>,
 }
@@ -63,6 +65,7 @@ impl FrameReader {
             },
             limit,
             buffer: BytesMut::new(),
+            current: 0..0,
             used: 0,
             dead: None,
         }
@@ -112,8 +115,63 @@ impl FrameReader {
     /// assert_eq!(frames.next_frame(), Ok(Some(&b"[1]"[..])));
     /// ```
     pub fn next_frame(&mut self) -> Result<Option<&[u8]>, FrameError> {
-        let frame = self.advance(false)?;
-        Ok(frame.and_then(|body| self.buffer.get(body)))
+        Ok(self.advance()?.then(|| self.frame()))
+    }
+
+    /// Moves to the next whole frame; `false` when more must be read first.
+    ///
+    /// This is [`next_frame`](Self::next_frame) for a loop that reads and looks
+    /// in turns: the frame itself is borrowed later, with
+    /// [`frame`](Self::frame).
+    ///
+    /// # Errors
+    /// As [`next_frame`](Self::next_frame).
+    ///
+    /// ```
+    /// use caudal_core::{FrameReader, Framing};
+    ///
+    /// let mut frames = FrameReader::new(Framing::Line, 1024);
+    /// let mut pieces = [&b"[1"[..], b"]\n"].into_iter();
+    /// while !frames.advance()? {
+    ///     frames.push(pieces.next().expect("the frame ends in the second piece"));
+    /// }
+    /// assert_eq!(frames.frame(), b"[1]");
+    /// # Ok::<(), caudal_core::FrameError>(())
+    /// ```
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool, FrameError> {
+        self.step_on(false)
+    }
+
+    /// [`advance`](Self::advance) when the stream has ended: what is left is
+    /// all there is.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    ///
+    /// ```
+    /// # use caudal_core::{FrameReader, Framing};
+    /// let mut frames = FrameReader::new(Framing::Line, 1024);
+    /// frames.push(b"[1]");
+    /// assert_eq!(frames.advance(), Ok(false));
+    /// assert_eq!(frames.advance_last(), Ok(true));
+    /// assert_eq!(frames.frame(), b"[1]");
+    /// ```
+    pub fn advance_last(&mut self) -> Result<bool, FrameError> {
+        self.step_on(true)
+    }
+
+    /// The frame that was found last; empty if none was, or it was let go of.
+    ///
+    /// ```
+    /// # use caudal_core::{FrameReader, Framing};
+    /// let frames = FrameReader::new(Framing::Line, 1024);
+    /// assert!(frames.frame().is_empty());
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn frame(&self) -> &[u8] {
+        self.buffer.get(self.current.clone()).unwrap_or_default()
     }
 
     /// The next whole frame, to keep: it shares the buffer's memory, which is
@@ -135,9 +193,10 @@ impl FrameReader {
     /// # Ok::<(), caudal_core::FrameError>(())
     /// ```
     pub fn next_frame_shared(&mut self) -> Result<Option<Bytes>, FrameError> {
-        let Some(Range { start, end }) = self.advance(false)? else {
+        if !self.advance()? {
             return Ok(None);
-        };
+        }
+        let Range { start, end } = std::mem::take(&mut self.current);
         let mut frame = self.buffer.split_to(std::mem::take(&mut self.used));
         frame.truncate(end);
         frame.advance(start);
@@ -163,8 +222,7 @@ impl FrameReader {
     /// assert_eq!(frames.finish(), Ok(None));
     /// ```
     pub fn finish(&mut self) -> Result<Option<&[u8]>, FrameError> {
-        let frame = self.advance(true)?;
-        Ok(frame.and_then(|body| self.buffer.get(body)))
+        Ok(self.advance_last()?.then(|| self.frame()))
     }
 
     /// Whether no frame has begun: nothing is held, and nothing is being
@@ -198,20 +256,38 @@ impl FrameReader {
     /// assert_eq!(frames.buffer_mut().capacity(), 0);
     /// ```
     pub fn shrink(&mut self) {
-        if self.buffer.len() == self.used {
-            self.used = 0;
-            self.buffer = BytesMut::new();
-        }
+        self.swap_buffer(&mut BytesMut::new());
     }
 
-    /// Lets go of the frame that was handed out last.
+    /// Trades the buffer for another one if no bytes are held, and says whether
+    /// it did; for a pool that many readers share.
+    ///
+    /// ```
+    /// # use bytes::BytesMut;
+    /// # use caudal_core::{FrameReader, Framing};
+    /// let mut frames = FrameReader::new(Framing::Line, 1024);
+    /// let mut roomy = BytesMut::with_capacity(65_536);
+    /// assert!(frames.swap_buffer(&mut roomy));
+    /// assert_eq!((frames.buffer_mut().capacity(), roomy.capacity()), (65_536, 0));
+    /// ```
+    pub fn swap_buffer(&mut self, other: &mut BytesMut) -> bool {
+        let idle = self.buffer.len() == self.used && other.is_empty();
+        if idle {
+            self.release();
+            std::mem::swap(&mut self.buffer, other);
+        }
+        idle
+    }
+
+    /// Lets go of the frame that was found last.
+    #[inline]
     fn release(&mut self) {
         self.buffer.advance(self.used);
         self.used = 0;
+        self.current = 0..0;
     }
 
-    /// The body of the next frame, within the buffer.
-    fn advance(&mut self, ended: bool) -> Result<Option<Range<usize>>, FrameError> {
+    fn step_on(&mut self, ended: bool) -> Result<bool, FrameError> {
         if let Some(error) = &self.dead {
             self.buffer.clear();
             return Err(error.clone());
@@ -221,12 +297,13 @@ impl FrameReader {
             match self.step(ended) {
                 Step::Frame { body, used } => {
                     self.used = used;
-                    return Ok(Some(body));
+                    self.current = body;
+                    return Ok(true);
                 }
                 Step::Skip { used } => self.buffer.advance(used),
                 Step::Wait { used } => {
                     self.buffer.advance(used);
-                    return Ok(None);
+                    return Ok(false);
                 }
                 Step::Fault { error, used } => {
                     self.buffer.advance(used);

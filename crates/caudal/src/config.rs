@@ -1,0 +1,127 @@
+//! What a connection may use and how it behaves: limits, timeouts, conventions.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use caudal_core::{IdFormat, Policy};
+
+use crate::dialect::Dialect;
+use crate::tap::Tap;
+
+/// How a connection behaves. One value serves all three ways to get one:
+/// [`serve`](crate::serve()), [`connect`](crate::connect()) and
+/// [`Peer::pair_with`](crate::Peer::pair_with).
+///
+/// ```
+/// use caudal::{Config, Dialect};
+/// use std::time::Duration;
+///
+/// let mut config = Config::default();
+/// config.call_timeout = Duration::from_secs(5);
+/// config.limits.in_flight = 64;
+/// config.dialect = Dialect::lsp();
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// What is accepted as a message, and how much an error answer tells.
+    pub policy: Policy,
+    /// What one connection may hold.
+    pub limits: Limits,
+    /// How long a call of ours waits for its answer; zero is for ever. A call
+    /// may say otherwise: [`Call::timeout`](crate::Call::timeout).
+    pub call_timeout: Duration,
+    /// How long handlers that still run may go on when the other side has ended
+    /// its input; then they are cancelled.
+    pub drain_timeout: Duration,
+    /// Ends a connection on which nothing was sent or received for so long while
+    /// nothing was under way; zero, the default, is never. A dead socket is
+    /// found by keep-alive in any case.
+    pub idle_timeout: Duration,
+    /// What our own ids look like.
+    pub id_format: IdFormat,
+    /// How calls are cancelled and report progress.
+    pub dialect: Dialect,
+    /// Who sees every message.
+    pub tap: Option<Arc<dyn Tap>>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            limits: Limits::default(),
+            call_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::ZERO,
+            id_format: IdFormat::Integer,
+            dialect: Dialect::default(),
+            tap: None,
+        }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("policy", &self.policy)
+            .field("limits", &self.limits)
+            .field("call_timeout", &self.call_timeout)
+            .field("drain_timeout", &self.drain_timeout)
+            .field("idle_timeout", &self.idle_timeout)
+            .field("id_format", &self.id_format)
+            .field("dialect", &self.dialect)
+            .field("tap", &self.tap.is_some())
+            .finish()
+    }
+}
+
+/// What one connection may hold. All are on by default; [`Policy`] has those of
+/// a single message.
+///
+/// | limit | default | at the limit |
+/// |---|---|---|
+/// | `policy.max_message` | 1 MiB | -32600 `Request payload too large`, skipped as it arrives |
+/// | `policy.max_batch` | 1,000 entries | one -32600 that says so |
+/// | `policy.max_depth` | 128 | -32600 |
+/// | `policy.max_id` | 1 KiB | -32600 |
+/// | a method's name | 256 bytes | cannot be registered, so it is -32601 |
+/// | [`in_flight`](Self::in_flight) | 1,024 requests | -32000 `Server overloaded`; what runs goes on |
+/// | [`queue`](Self::queue) | 4 MiB | reading stops until the handler in front has finished |
+/// | [`output`](Self::output) | 4 MiB | callers and replies wait, no further request starts |
+/// | [`pending`](Self::pending) | 1,024 calls | [`CallError::TooManyPending`](crate::CallError::TooManyPending) |
+/// | [`connections`](Self::connections) | 10,000 | a further one is closed at once |
+/// | [`Config::call_timeout`] | 30 s | [`CallError::Timeout`](crate::CallError::Timeout) |
+/// | [`Config::drain_timeout`] | 10 s | what still runs is cancelled |
+/// | [`Config::idle_timeout`] | off | the connection is closed |
+///
+/// ```
+/// assert_eq!(caudal::Limits::default().in_flight, 1024);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Requests of the other side that run or wait to run.
+    pub in_flight: usize,
+    /// Bytes of messages that wait behind a notification or a serial method.
+    pub queue: usize,
+    /// Bytes to be sent. One message may pass it, so that none is too large.
+    pub output: usize,
+    /// Calls of ours that wait for an answer.
+    pub pending: usize,
+    /// Connections of one server.
+    pub connections: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            in_flight: 1024,
+            queue: 4 << 20,
+            output: 4 << 20,
+            pending: 1024,
+            connections: 10_000,
+        }
+    }
+}

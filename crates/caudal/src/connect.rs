@@ -1,0 +1,182 @@
+//! A client: a peer that made the connection itself.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::endpoint::{Address, Endpoint, EndpointError};
+use crate::error::Error;
+use crate::handler::BoxFuture;
+use crate::peer::{self, Peer, Reconnect};
+use crate::reconnect::{Backoff, Gap};
+use crate::router::Router;
+use crate::transport::{self, Transport};
+
+/// Connects to an [`Endpoint`], or to its text.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let peer = caudal::connect("tcp://127.0.0.1:4017").await?;
+/// let sum: i64 = peer.call("add", (1, 2)).await?;
+/// # Ok(()) }
+/// ```
+pub fn connect<E>(endpoint: E) -> Connect
+where
+    E: TryInto<Endpoint, Error: Into<EndpointError>>,
+{
+    Connect {
+        endpoint: endpoint.try_into().map_err(Into::into),
+        router: Router::new(),
+        config: Config::default(),
+        timeout: Duration::from_secs(10),
+        backoff: None,
+        told: None,
+    }
+}
+
+type Told = Arc<dyn Fn(Peer, Gap) -> BoxFuture<()> + Send + Sync>;
+
+/// A connection that is about to be made; made by [`connect`].
+#[must_use = "nothing is connected until this is awaited"]
+pub struct Connect {
+    endpoint: Result<Endpoint, EndpointError>,
+    router: Router,
+    config: Config,
+    timeout: Duration,
+    backoff: Option<Backoff>,
+    told: Option<Told>,
+}
+
+impl Connect {
+    /// What this side serves; nothing by default.
+    pub fn router(mut self, router: Router) -> Self {
+        self.router = router;
+        self
+    }
+
+    /// Limits, timeouts and conventions.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// How long one try may take: 10 s.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Makes the connection again when it is lost.
+    ///
+    /// Meanwhile [`Peer::state`] is
+    /// [`Connecting`](crate::State::Connecting) and new calls wait. Calls that
+    /// had been sent fail, unless they are
+    /// [idempotent](crate::Call::idempotent).
+    pub fn reconnect(mut self, backoff: Backoff) -> Self {
+        self.backoff = Some(backoff);
+        self
+    }
+
+    /// Is told of every gap, when the connection is there again: the place to
+    /// subscribe anew.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), caudal::Error> {
+    /// use caudal::Backoff;
+    ///
+    /// let peer = caudal::connect("tcp://127.0.0.1:4017")
+    ///     .reconnect(Backoff::default())
+    ///     .on_reconnect(|peer, gap| async move {
+    ///         eprintln!("nothing was heard for {:?}", gap.lasted);
+    ///         let _ = peer.notify("subscribe", ("ticks",)).await;
+    ///     })
+    ///     .await?;
+    /// # let _ = peer; Ok(()) }
+    /// ```
+    pub fn on_reconnect<F, Fut>(mut self, told: F) -> Self
+    where
+        F: Fn(Peer, Gap) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.told = Some(Arc::new(move |peer, gap| Box::pin(told(peer, gap))));
+        self
+    }
+}
+
+impl IntoFuture for Connect {
+    type Output = Result<Peer, Error>;
+    type IntoFuture = BoxFuture<Result<Peer, Error>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let endpoint = self.endpoint?;
+            let (timeout, max_message) = (self.timeout, self.config.policy.max_message);
+            let transport = open(endpoint.clone(), timeout, max_message).await?;
+            let reconnect = self.backoff.map(|backoff| Reconnect {
+                backoff,
+                connect: Box::new(move || Box::pin(open(endpoint.clone(), timeout, max_message))),
+                told: self.told,
+            });
+            let link = peer::start(transport, self.router, self.config, reconnect, |_| || ());
+            Ok(Peer::owning(link))
+        })
+    }
+}
+
+impl fmt::Debug for Connect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connect")
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens a transport to an endpoint.
+async fn open(
+    endpoint: Endpoint,
+    timeout: Duration,
+    max_message: usize,
+) -> Result<Box<dyn Transport>, Error> {
+    let framing = endpoint.framing();
+    let opened = async {
+        Ok(match endpoint.address() {
+            Address::Tcp { host, port } => {
+                let stream = transport::tcp_connect(host, *port, framing, max_message).await?;
+                Box::new(stream) as Box<dyn Transport>
+            }
+            Address::Unix { path } => {
+                Box::new(transport::unix_connect(path, framing, max_message).await?)
+            }
+            Address::Command { program, args } => {
+                let mut command = std::process::Command::new(program);
+                command.args(args);
+                Box::new(transport::Child::spawn(
+                    command,
+                    transport::Stderr::Inherit,
+                    framing,
+                    max_message,
+                )?)
+            }
+            Address::Stdio => Box::new(transport::stdio(framing, max_message)?),
+            _ => return Err(None),
+        })
+    };
+    let connect = |cause| Error::Connect {
+        endpoint: Box::new(endpoint.clone()),
+        cause,
+    };
+    match tokio::time::timeout(timeout, opened).await {
+        Ok(Ok(transport)) => Ok(transport),
+        Ok(Err(Some(cause))) => Err(connect(cause)),
+        Ok(Err(None)) => Err(Error::Unsupported {
+            endpoint: Box::new(endpoint.clone()),
+            verb: "connected to",
+            hint: "this transport is not built in",
+        }),
+        Err(_) => Err(Error::ConnectTimeout {
+            endpoint: Box::new(endpoint.clone()),
+        }),
+    }
+}

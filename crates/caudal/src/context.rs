@@ -1,0 +1,121 @@
+//! What a handler may know of the call it serves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use caudal_core::Id;
+use tokio_util::sync::CancellationToken;
+
+use crate::extensions::Extensions;
+use crate::peer::{Link, Peer};
+
+/// The call that a handler serves: who called, as what, and whether it still
+/// matters.
+///
+/// ```
+/// use caudal::{Context, Router};
+///
+/// let router = Router::new().method("count", |cx: Context, (n,): (u32,)| async move {
+///     for i in 0..n {
+///         cx.peer().notify("tick", [i]).await?;
+///     }
+///     Ok(n)
+/// });
+/// ```
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    peer: Peer,
+    method: Arc<str>,
+    id: Option<Box<str>>,
+    cancelled: CancellationToken,
+    extensions: Extensions,
+}
+
+impl Context {
+    /// The other side: call it back, notify it.
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        &self.0.peer
+    }
+
+    /// The method that was called.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        &self.0.method
+    }
+
+    /// The id of the request; `None` for a notification.
+    #[must_use]
+    pub fn id(&self) -> Option<Id<'_>> {
+        self.0.id.as_deref().and_then(|id| Id::parse(id).ok())
+    }
+
+    /// Whether it is a notification, whose result nobody hears of.
+    #[must_use]
+    pub fn is_notification(&self) -> bool {
+        self.0.id.is_none()
+    }
+
+    /// Returns when the call is cancelled, timed out, or its connection closed.
+    ///
+    /// # Cancel safety
+    /// It can be dropped and called again.
+    pub async fn cancelled(&self) {
+        self.0.cancelled.cancelled().await;
+    }
+
+    /// Whether the call was cancelled, timed out, or its connection closed.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.is_cancelled()
+    }
+
+    /// The values that layers have put in for this call. Those of the connection
+    /// are in [`Peer::extensions`].
+    #[must_use]
+    pub fn extensions(&self) -> &Extensions {
+        &self.0.extensions
+    }
+
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.0.cancelled
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.0.method
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("method", &self.0.method)
+            .field("id", &self.0.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes the [`Context`] of a call if its handler asks for one.
+pub(crate) struct Maker<'c, 'a> {
+    pub(crate) link: &'c Arc<Link>,
+    pub(crate) method: &'c Arc<str>,
+    pub(crate) id: Option<Id<'a>>,
+    pub(crate) context: Option<Context>,
+}
+
+impl Maker<'_, '_> {
+    pub(crate) fn context(&mut self) -> Context {
+        let make = || {
+            Context(Arc::new(Inner {
+                peer: Peer::of(self.link),
+                method: Arc::clone(self.method),
+                id: self.id.map(|id| id.as_str().into()),
+                cancelled: CancellationToken::new(),
+                extensions: Extensions::default(),
+            }))
+        };
+        self.context.get_or_insert_with(make).clone()
+    }
+}

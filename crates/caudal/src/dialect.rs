@@ -1,0 +1,121 @@
+//! How two sides agree to cancel calls and report progress.
+
+use std::borrow::Cow;
+
+use caudal_core::ErrorCode;
+
+/// The conventions that JSON-RPC leaves to its users. None by default.
+///
+/// ```
+/// use caudal::Dialect;
+///
+/// assert_eq!(Dialect::lsp().cancel.unwrap().method, "$/cancelRequest");
+/// assert_eq!(Dialect::mcp().cancel.unwrap().member, "requestId");
+/// assert!(Dialect::default().cancel.is_none());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Dialect {
+    /// How a call is cancelled.
+    pub cancel: Option<Cancel>,
+    /// How a call reports that it is getting on.
+    pub progress: Option<Progress>,
+}
+
+/// A notification that cancels a call: `method {member: id}`.
+///
+/// ```
+/// use caudal::{Cancel, Dialect};
+///
+/// let mut dialect = Dialect::default();
+/// dialect.cancel = Some(Cancel::new("abort", "call", Some(-32_800)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cancel {
+    /// The notification's method.
+    pub method: Cow<'static, str>,
+    /// The member of its params that holds the id.
+    pub member: Cow<'static, str>,
+    /// With what a cancelled request is answered, if it is.
+    pub answer: Option<ErrorCode>,
+}
+
+/// A notification that reports progress: `method {member: token, …}`.
+///
+/// ```
+/// use caudal::Dialect;
+///
+/// assert_eq!(Dialect::lsp().progress.unwrap().method, "$/progress");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// The notification's method.
+    pub method: Cow<'static, str>,
+    /// The member of its params that holds the token.
+    pub member: Cow<'static, str>,
+}
+
+impl Cancel {
+    /// A scheme of your own.
+    ///
+    /// ```
+    /// assert_eq!(caudal::Cancel::new("abort", "call", None).method, "abort");
+    /// ```
+    pub fn new(
+        method: impl Into<Cow<'static, str>>,
+        member: impl Into<Cow<'static, str>>,
+        answer: Option<i32>,
+    ) -> Self {
+        Self {
+            method: method.into(),
+            member: member.into(),
+            answer: answer.map(ErrorCode::from),
+        }
+    }
+}
+
+impl Progress {
+    /// A scheme of your own.
+    ///
+    /// ```
+    /// assert_eq!(caudal::Progress::new("step", "job").member, "job");
+    /// ```
+    pub fn new(method: impl Into<Cow<'static, str>>, member: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            method: method.into(),
+            member: member.into(),
+        }
+    }
+}
+
+impl Dialect {
+    /// The Language Server Protocol: `$/cancelRequest {id}`, answered with
+    /// -32800, and `$/progress {token, value}`.
+    ///
+    /// ```
+    /// assert_eq!(caudal::Dialect::lsp().cancel.unwrap().answer, Some((-32_800).into()));
+    /// ```
+    #[must_use]
+    pub fn lsp() -> Self {
+        Self {
+            cancel: Some(Cancel::new("$/cancelRequest", "id", Some(-32_800))),
+            progress: Some(Progress::new("$/progress", "token")),
+        }
+    }
+
+    /// The Model Context Protocol: `notifications/cancelled {requestId}`, after
+    /// which no answer is sent, and `notifications/progress {progressToken}`.
+    ///
+    /// ```
+    /// assert_eq!(caudal::Dialect::mcp().cancel.unwrap().answer, None);
+    /// ```
+    #[must_use]
+    pub fn mcp() -> Self {
+        Self {
+            cancel: Some(Cancel::new("notifications/cancelled", "requestId", None)),
+            progress: Some(Progress::new("notifications/progress", "progressToken")),
+        }
+    }
+}

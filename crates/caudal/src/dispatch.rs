@@ -1,0 +1,433 @@
+//! Message to reply: the rules of requests, notifications and batches live here
+//! and nowhere else.
+//!
+//! [`frame`] decodes one frame and runs what is in it: each handler is polled
+//! once, and answered if it is ready. What must wait is handed back as
+//! [`Later`], for the connection to run elsewhere.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{self, Poll};
+
+use bytes::{Bytes, BytesMut};
+use caudal_core::{
+    Decoder, ErrorDetail, FrameError, Framing, Id, Invalid, InvalidKind, JsonRpcError, Message,
+    Notification, RawJson, Request, encode,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::batch::Batch;
+use crate::context::{Context, Maker};
+use crate::handler::{Running, Settings};
+use crate::incident;
+use crate::peer::Link;
+use crate::router::Router;
+
+/// A call whose handler is not ready yet.
+pub(crate) struct Later {
+    pub(crate) future: Pin<Box<dyn Running>>,
+    /// The id's JSON text; `None` for a notification.
+    pub(crate) id: Option<Box<str>>,
+    pub(crate) context: Option<Context>,
+    pub(crate) settings: Settings,
+}
+
+/// What became of a call.
+pub(crate) enum Invoked<'a> {
+    /// It is answered, or owes no answer.
+    Done,
+    /// It goes on.
+    Later(Later),
+    /// It was no call after all: what follows its params is not valid.
+    Not(Message<'a>),
+}
+
+/// What became of a frame.
+pub(crate) enum Dispatched {
+    /// All is answered.
+    Done,
+    /// One call goes on.
+    Later(Later),
+    /// Some calls of a batch go on, each for the place in it.
+    Batch(Batch, Vec<(Option<usize>, Later)>),
+}
+
+/// A call whose params its handler will read.
+pub(crate) enum Arriving<'a, 'p> {
+    /// Read up to its params.
+    Partly(Decoder<'a, 'p>),
+    /// Read to its end.
+    Whole {
+        id: Option<Id<'a>>,
+        params: Option<RawJson<'a>>,
+    },
+}
+
+/// Why a handler was not called.
+pub(crate) enum Refused<'a> {
+    Not(Message<'a>),
+    Params(Option<Id<'a>>, JsonRpcError),
+}
+
+impl<'a> Arriving<'a, '_> {
+    /// Reads the params as the handler's own type, and the message to its end.
+    #[inline]
+    pub(crate) fn read<P: DeserializeOwned>(self) -> Result<(Option<Id<'a>>, P), Refused<'a>> {
+        let (early, id, params) = match self {
+            Self::Whole { id, params } => (None, id, params),
+            Self::Partly(mut decoder) => {
+                let early = decoder.read_params::<P>();
+                match decoder.finish() {
+                    Message::Request(request) => (early, Some(request.id), request.params),
+                    Message::Notification(notification) => (early, None, notification.params),
+                    other => return Err(Refused::Not(other)),
+                }
+            }
+        };
+        let read = match (early, params) {
+            (Some(read), _) => read,
+            (None, Some(params)) => params.read(),
+            (None, None) => RawJson::NULL.read(),
+        };
+        read.map(|params| (id, params)).map_err(|error| {
+            let invalid = JsonRpcError::invalid_params();
+            Refused::Params(
+                id,
+                match params {
+                    Some(_) => invalid.and_data(error.to_string()),
+                    None => invalid.and_data("`params` is missing"),
+                },
+            )
+        })
+    }
+}
+
+/// Where replies go.
+pub(crate) struct Exchange<'c> {
+    pub(crate) link: &'c Arc<Link>,
+    pub(crate) out: &'c mut BytesMut,
+    /// How a reply is framed; `None` within a batch.
+    pub(crate) framing: Option<Framing>,
+    /// Whether `out` is the connection's own, so that what handlers have sent
+    /// themselves belongs into it too.
+    pub(crate) inline: bool,
+}
+
+impl Exchange<'_> {
+    /// Runs `handler` and writes what it returns; a panic is answered too.
+    #[inline]
+    pub(crate) fn answer<T: Serialize>(
+        &mut self,
+        id: Option<Id<'_>>,
+        handler: impl FnOnce() -> Option<Result<T, JsonRpcError>>,
+    ) -> Poll<()> {
+        self.guard(id, |exchange| match handler() {
+            Some(result) => {
+                exchange.reply(id, result);
+                Poll::Ready(())
+            }
+            None => Poll::Pending,
+        })
+        .unwrap_or(Poll::Ready(()))
+    }
+
+    /// Runs `work`; `None` if it panicked, and then that is answered.
+    #[inline]
+    pub(crate) fn guard<R>(
+        &mut self,
+        id: Option<Id<'_>>,
+        work: impl FnOnce(&mut Self) -> R,
+    ) -> Option<R> {
+        // What a panic leaves half-written, `encode` cuts off again.
+        match catch_unwind(AssertUnwindSafe(|| work(self))) {
+            Ok(done) => Some(done),
+            Err(payload) => {
+                let error = incident::report_panic(&*payload).to_wire();
+                self.reply::<()>(id, Err(error));
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn reply<T: Serialize>(&mut self, id: Option<Id<'_>>, result: Result<T, JsonRpcError>) {
+        self.link.stats.served(id.is_some(), result.is_err());
+        let Some(id) = id else {
+            if let Err(error) = result {
+                tracing::debug!(target: "caudal", %error, "a notification failed");
+            }
+            return;
+        };
+        match result {
+            Ok(value) => {
+                if let Err(error) = self.put(|out| encode::reply(out, id, &value)) {
+                    self.error(id, &incident::report(error).to_wire());
+                }
+            }
+            Err(error) => self.error(id, &error),
+        }
+    }
+
+    /// Writes an error.
+    pub(crate) fn error(&mut self, id: Id<'_>, error: &JsonRpcError) {
+        let written: Result<(), std::convert::Infallible> = self.put(|out| {
+            encode::error(out, id, error);
+            Ok(())
+        });
+        let Ok(()) = written;
+    }
+
+    /// Writes one message.
+    #[inline]
+    pub(crate) fn put<E>(
+        &mut self,
+        write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self.framing {
+            Some(framing) => {
+                // What the handler has sent goes before its answer.
+                if self.inline {
+                    self.link.collect_output(self.out);
+                }
+                self.link.write(framing, self.out, write)
+            }
+            None => write(self.out),
+        }
+    }
+
+    /// Answers a call that its handler will not see.
+    pub(crate) fn refuse<'a>(&mut self, refused: Refused<'a>) -> Invoked<'a> {
+        match refused {
+            Refused::Not(message) => Invoked::Not(message),
+            Refused::Params(id, mut error) => {
+                if self.link.detail() == ErrorDetail::Minimal {
+                    error.data = None;
+                }
+                self.reply::<()>(id, Err(error));
+                Invoked::Done
+            }
+        }
+    }
+
+    /// Tells the sender what is wrong with a message, if it is owed that.
+    fn invalid(&mut self, invalid: &Invalid<'_>) {
+        self.link.stats.invalid();
+        tracing::debug!(target: "caudal", cause = %invalid.cause, "a message is not valid");
+        match invalid.kind {
+            InvalidKind::Request => {
+                self.error(invalid.id, &invalid.to_wire(self.link.detail()));
+            }
+            InvalidKind::Response => self.link.settle_invalid(invalid),
+            _ => {}
+        }
+    }
+
+    /// Tells the sender that a frame could not be read.
+    pub(crate) fn bad_frame(&mut self, error: &FrameError) {
+        self.link.stats.invalid();
+        tracing::debug!(target: "caudal", %error, "a frame is not valid");
+        self.error(Id::NULL, &error.to_wire(self.link.detail()));
+    }
+}
+
+/// Decodes a frame, runs what is in it, and writes the answers that are ready.
+#[inline]
+pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) -> Dispatched {
+    let link = exchange.link;
+    let mut decoder = Decoder::new(frame, &link.config.policy);
+    // Reading params ahead pays when their type is known; conventions are not
+    // handlers and are seen in full.
+    if let Some(name) = decoder.method_before_params() {
+        if link.knows(&name) {
+            return message(router, decoder.finish(), exchange);
+        }
+        return match call(router, &name, Arriving::Partly(decoder), exchange) {
+            Invoked::Done => Dispatched::Done,
+            Invoked::Later(later) => Dispatched::Later(later),
+            Invoked::Not(other) => message(router, other, exchange),
+        };
+    }
+    message(router, decoder.finish(), exchange)
+}
+
+/// Runs a decoded message.
+pub(crate) fn message(
+    router: &Router,
+    message: Message<'_>,
+    exchange: &mut Exchange<'_>,
+) -> Dispatched {
+    match message {
+        Message::Batch(entries) => batch(router, entries, exchange),
+        single => match entry(router, single, exchange) {
+            Some(later) => Dispatched::Later(later),
+            None => Dispatched::Done,
+        },
+    }
+}
+
+/// Runs one message, alone or in a batch.
+fn entry(router: &Router, message: Message<'_>, exchange: &mut Exchange<'_>) -> Option<Later> {
+    let (name, arriving) = match message {
+        Message::Request(Request {
+            id, method, params, ..
+        }) => {
+            let id = Some(id);
+            (method, Arriving::Whole { id, params })
+        }
+        Message::Notification(Notification { method, params, .. }) => {
+            if exchange.link.convention(&method, params) {
+                return None;
+            }
+            (method, Arriving::Whole { id: None, params })
+        }
+        Message::Response(response) => {
+            exchange.link.settle(&response);
+            return None;
+        }
+        Message::Invalid(invalid) => {
+            exchange.invalid(&invalid);
+            return None;
+        }
+        _ => return None,
+    };
+    match call(router, &name, arriving, exchange) {
+        Invoked::Later(later) => Some(later),
+        Invoked::Done | Invoked::Not(_) => None,
+    }
+}
+
+/// Finds the handler and calls it.
+#[inline]
+fn call<'a>(
+    router: &Router,
+    name: &str,
+    arriving: Arriving<'a, '_>,
+    exchange: &mut Exchange<'_>,
+) -> Invoked<'a> {
+    let link = exchange.link;
+    let route = router.find(name);
+    // A fallback serves many names; each call has its own.
+    let own: Arc<str>;
+    let method = match route.name.is_empty() {
+        false => &route.name,
+        true => {
+            own = name.into();
+            &own
+        }
+    };
+    let span = tracing::debug_span!(target: "caudal", "call", method = %method);
+    let _entered = span.enter();
+    let mut maker = Maker {
+        link,
+        method,
+        id: None,
+        context: None,
+    };
+    route
+        .method
+        .invoke
+        .invoke(arriving, &mut maker, exchange, route.method.settings)
+}
+
+/// Runs the entries of a batch; their answers keep the order of the entries.
+fn batch(router: &Router, entries: Vec<Message<'_>>, exchange: &mut Exchange<'_>) -> Dispatched {
+    let link = exchange.link;
+    let mut batch = Batch::default();
+    let mut later = Vec::new();
+    for message in entries {
+        let place = batch.begin();
+        let mut inner = Exchange {
+            link,
+            out: &mut batch.text,
+            framing: None,
+            inline: false,
+        };
+        let full = link.is_full(later.len()) || inner.out.len() >= link.config.limits.output;
+        let waits = match message {
+            Message::Request(request) if full => {
+                inner.overloaded(request.id);
+                None
+            }
+            message => {
+                let silent = !matches!(message, Message::Request(_) | Message::Invalid(_));
+                entry(router, message, &mut inner).map(|later| (silent, later))
+            }
+        };
+        match waits {
+            Some((true, notification)) => later.push((None, notification)),
+            Some((false, request)) => later.push((Some(batch.leave_open(place)), request)),
+            None => batch.end(place),
+        }
+    }
+    if later.is_empty() {
+        batch.write(exchange);
+        return Dispatched::Done;
+    }
+    Dispatched::Batch(batch, later)
+}
+
+impl Exchange<'_> {
+    /// Answers a request that there is no room for.
+    pub(crate) fn overloaded(&mut self, id: Id<'_>) {
+        self.link.stats.overloaded();
+        self.error(id, &JsonRpcError::new(-32_000, "Server overloaded"));
+    }
+}
+
+/// Answers one message in the caller's own task.
+pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
+    let link = router.nowhere.get_or_init(Link::nowhere);
+    let mut out = BytesMut::new();
+    let mut exchange = Exchange {
+        link,
+        out: &mut out,
+        framing: None,
+        inline: false,
+    };
+    match frame(router, bytes, &mut exchange) {
+        Dispatched::Done => {}
+        Dispatched::Later(mut later) => {
+            poll_fn(|cx| later.poll(cx, &mut exchange)).await;
+        }
+        Dispatched::Batch(mut batch, mut waiting) => {
+            poll_fn(|cx| {
+                waiting.retain_mut(|(place, later)| {
+                    let mut text = BytesMut::new();
+                    let mut inner = Exchange {
+                        link,
+                        out: &mut text,
+                        framing: None,
+                        inline: false,
+                    };
+                    let done = later.poll(cx, &mut inner).is_ready();
+                    if let (true, Some(place)) = (done, *place) {
+                        batch.fill(place, text);
+                    }
+                    !done
+                });
+                match waiting.is_empty() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            })
+            .await;
+            batch.write(&mut exchange);
+        }
+    }
+    (!out.is_empty()).then(|| out.freeze())
+}
+
+impl Later {
+    /// Polls the handler; when it is done its answer is in `exchange`.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut task::Context<'_>,
+        exchange: &mut Exchange<'_>,
+    ) -> Poll<()> {
+        let id = self.id.as_deref().and_then(|id| Id::parse(id).ok());
+        self.future.as_mut().poll_reply(cx, id, exchange)
+    }
+}

@@ -1,0 +1,39 @@
+//! A notification that is serialised once and sent to many.
+
+use caudal_core::{EncodeError, encode};
+use serde::Serialize;
+
+/// A notification that is serialised once and sent to many with
+/// [`Peer::publish`](crate::Peer::publish).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use caudal::{Event, Peer, Router};
+///
+/// # let (one, _a) = Peer::pair(Router::new(), Router::new());
+/// # let (two, _b) = Peer::pair(Router::new(), Router::new());
+/// let event = Event::new("tick", [1])?;
+/// for subscriber in [&one, &two] {
+///     subscriber.publish(&event).await?;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Event(bytes::Bytes);
+
+impl Event {
+    /// Serialises a notification.
+    ///
+    /// # Errors
+    /// The method is blank, or the params do not serialise or are neither array
+    /// nor object.
+    pub fn new(method: &str, params: impl Serialize) -> Result<Self, EncodeError> {
+        let mut out = Vec::new();
+        encode::notification(&mut out, method, &params)?;
+        Ok(Self(out.into()))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}

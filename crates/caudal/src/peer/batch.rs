@@ -1,0 +1,188 @@
+//! Several outgoing calls in one message.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use caudal_core::{CallError, CallId, encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use super::call::read;
+use super::link::{CallOptions, Link};
+
+/// Several calls and notifications that are sent as one message; made by
+/// [`Peer::batch`](crate::Peer::batch).
+///
+/// Each call is awaited on its own, after [`send`](Self::send).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+/// # use caudal::{Peer, Router};
+/// # let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+/// # let (peer, _server) = Peer::pair(Router::new(), router);
+/// let mut batch = peer.batch();
+/// let one = batch.call::<i64>("add", (1, 2))?;
+/// let two = batch.call::<i64>("add", (3, 4))?;
+/// batch.notify("log", ("added",))?;
+/// batch.send().await?;
+/// assert_eq!((one.await?, two.await?), (3, 7));
+/// # Ok(()) }
+/// ```
+#[must_use = "a batch does nothing until it is sent"]
+pub struct Batch<'a> {
+    link: &'a Arc<Link>,
+    text: BytesMut,
+    calls: Vec<CallId>,
+    timeout: Duration,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(link: &'a Arc<Link>) -> Self {
+        Self {
+            link,
+            text: BytesMut::new(),
+            calls: Vec::new(),
+            timeout: link.config.call_timeout,
+        }
+    }
+
+    /// How long to wait for the answers of the calls that are added after this;
+    /// zero is for ever.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Adds a call.
+    ///
+    /// # Errors
+    /// The connection is closed, too many calls wait, or the params do not
+    /// serialise. The batch is as it was.
+    pub fn call<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: impl Serialize,
+    ) -> Result<BatchReply<T>, CallError> {
+        let timed = !self.timeout.is_zero();
+        let mut options = CallOptions {
+            deadline: timed.then(|| Instant::now() + self.timeout),
+            ..CallOptions::default()
+        };
+        let (key, id) = self.link.begin_call(&mut options)?;
+        let reply = BatchReply {
+            link: Arc::clone(self.link),
+            key: Some(key),
+            result: PhantomData,
+        };
+        self.add(|out| encode::call(out, id, method, &params))?;
+        self.calls.push(id);
+        Ok(reply)
+    }
+
+    /// Adds a notification.
+    ///
+    /// # Errors
+    /// The params do not serialise. The batch is as it was.
+    pub fn notify(&mut self, method: &str, params: impl Serialize) -> Result<(), CallError> {
+        self.add(|out| encode::notification(out, method, &params))
+    }
+
+    fn add(
+        &mut self,
+        write: impl FnOnce(&mut BytesMut) -> Result<(), encode::EncodeError>,
+    ) -> Result<(), CallError> {
+        let before = self.text.len();
+        self.text
+            .extend_from_slice(if before == 0 { b"[" } else { b"," });
+        write(&mut self.text).map_err(|error| {
+            self.text.truncate(before);
+            error.into()
+        })
+    }
+
+    /// Sends what was added; nothing if there is nothing.
+    ///
+    /// # Errors
+    /// The connection is closed; the calls fail then too.
+    ///
+    /// # Cancel safety
+    /// If it is dropped before it returns, nothing is sent, and the calls fail
+    /// with [`CallError::Cancelled`].
+    pub async fn send(mut self) -> Result<(), CallError> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        self.text.extend_from_slice(b"]");
+        let mut frame = BytesMut::new();
+        let written: Result<(), CallError> =
+            self.link.write(self.link.framing, &mut frame, |out| {
+                out.extend_from_slice(&self.text);
+                Ok(())
+            });
+        written?;
+        poll_fn(|cx| self.link.poll_append(cx, None, &frame)).await?;
+        self.calls.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        for id in self.calls.drain(..) {
+            self.link.abandon(id);
+        }
+    }
+}
+
+impl fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("calls", &self.calls.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The answer to one call of a batch.
+///
+/// # Cancel safety
+/// When it is dropped before it is ready its answer is thrown away.
+#[must_use = "an answer comes to who awaits it"]
+pub struct BatchReply<T> {
+    link: Arc<Link>,
+    key: Option<usize>,
+    result: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Future for BatchReply<T> {
+    type Output = Result<T, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(key) = self.key else {
+            panic!("an answer was polled after it was ready");
+        };
+        let outcome = ready!(self.link.poll_outcome(cx, key));
+        self.key = None;
+        Poll::Ready(outcome.and_then(|text| read(&text)))
+    }
+}
+
+impl<T> Drop for BatchReply<T> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.link.forget(key);
+        }
+    }
+}
+
+impl<T> fmt::Debug for BatchReply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BatchReply")
+    }
+}

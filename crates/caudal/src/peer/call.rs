@@ -1,0 +1,194 @@
+//! One outgoing call.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use caudal_core::{CallError, RequestId, encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use super::link::{CallOptions, Extension, Link};
+
+/// A call that is about to be made; made by [`Peer::call`](crate::Peer::call).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+/// # use caudal::{Peer, Router};
+/// # use std::time::Duration;
+/// # let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+/// # let (peer, _server) = Peer::pair(Router::new(), router);
+/// let sum: i64 = peer.call("add", (1, 2)).timeout(Duration::from_secs(2)).await?;
+/// # assert_eq!(sum, 3);
+/// # Ok(()) }
+/// ```
+#[must_use = "a call does nothing until it is awaited"]
+pub struct Call<'a, P, T> {
+    link: &'a Arc<Link>,
+    method: &'a str,
+    params: P,
+    timeout: Duration,
+    idempotent: bool,
+    extend: Option<(RequestId, Duration)>,
+    result: PhantomData<fn() -> T>,
+}
+
+impl<'a, P, T> Call<'a, P, T> {
+    pub(super) fn new(link: &'a Arc<Link>, method: &'a str, params: P) -> Self {
+        Self {
+            link,
+            method,
+            params,
+            timeout: link.config.call_timeout,
+            idempotent: false,
+            extend: None,
+            result: PhantomData,
+        }
+    }
+
+    /// How long to wait for the answer; zero is for ever.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Says that the call may run twice: it is sent again when the connection is
+    /// lost and made again before the answer came.
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
+    }
+
+    /// Waits for another [`timeout`](Self::timeout) whenever the other side
+    /// reports progress under `token`, but never longer than `ceiling` in all.
+    /// The token must also be in the params, where the
+    /// [dialect](crate::Dialect) wants it.
+    pub fn extend_on_progress(mut self, token: impl Into<RequestId>, ceiling: Duration) -> Self {
+        self.extend = Some((token.into(), ceiling));
+        self
+    }
+
+    fn options(&self) -> CallOptions {
+        let now = Instant::now();
+        let timed = !self.timeout.is_zero();
+        let extend = self.extend.as_ref().filter(|_| timed);
+        CallOptions {
+            deadline: timed.then(|| now + self.timeout),
+            idempotent: self.idempotent,
+            extend: extend.map(|(token, ceiling)| {
+                Box::new(Extension {
+                    token: token.to_string().into(),
+                    by: self.timeout,
+                    ceiling: now + *ceiling,
+                })
+            }),
+        }
+    }
+}
+
+impl<P, T> fmt::Debug for Call<'_, P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a, P: Serialize, T: DeserializeOwned> IntoFuture for Call<'a, P, T> {
+    type Output = Result<T, CallError>;
+    type IntoFuture = CallFuture<'a, P, T>;
+
+    fn into_future(self) -> CallFuture<'a, P, T> {
+        CallFuture {
+            stage: Stage::New { options: None },
+            call: self,
+        }
+    }
+}
+
+/// A call on its way.
+///
+/// # Cancel safety
+/// When it is dropped before it is ready the call is forgotten, its answer is
+/// thrown away, and the other side is told where the dialect has a way to. It may
+/// still have run.
+pub struct CallFuture<'a, P, T> {
+    call: Call<'a, P, T>,
+    stage: Stage,
+}
+
+enum Stage {
+    New { options: Option<CallOptions> },
+    Sent { key: usize },
+    Done,
+}
+
+/// Nothing in it is ever pinned.
+impl<P, T> Unpin for CallFuture<'_, P, T> {}
+
+thread_local! {
+    /// Params are serialised here before the connection is locked.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A larger one is not kept.
+const KEPT: usize = 64 << 10;
+
+impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
+    type Output = Result<T, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Stage::New { options } = &mut this.stage {
+            let options = options.get_or_insert_with(|| this.call.options());
+            let mut scratch = SCRATCH.take();
+            let started = encode::prepare(&mut scratch, this.call.method, &this.call.params)
+                .map_err(CallError::from)
+                .map(|prepared| {
+                    let write = |out: &mut bytes::BytesMut, id| prepared.call(out, id);
+                    this.call.link.poll_call(cx, options, write)
+                });
+            if scratch.capacity() <= KEPT {
+                SCRATCH.set(scratch);
+            }
+            match started {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(Ok(key))) => this.stage = Stage::Sent { key },
+                Ok(Poll::Ready(Err(error))) | Err(error) => {
+                    this.stage = Stage::Done;
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        let Stage::Sent { key } = this.stage else {
+            panic!("a call was polled after it was ready");
+        };
+        let outcome = ready!(this.call.link.poll_outcome(cx, key));
+        this.stage = Stage::Done;
+        Poll::Ready(outcome.and_then(|text| read(&text)))
+    }
+}
+
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, CallError> {
+    serde_json::from_str(text).map_err(CallError::Result)
+}
+
+impl<P, T> Drop for CallFuture<'_, P, T> {
+    fn drop(&mut self) {
+        if let Stage::Sent { key } = self.stage {
+            self.call.link.forget(key);
+        }
+    }
+}
+
+impl<P, T> fmt::Debug for CallFuture<'_, P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.call.fmt(f)
+    }
+}

@@ -1,0 +1,476 @@
+//! The task of a connection: it alone reads and writes.
+//!
+//! Each turn takes over what handles want sent, receives a burst of frames, runs
+//! what is in them, and sends all that is due in one go.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use caudal_core::{CloseReason, Id, JsonRpcError, Message, decode};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::link::{Collected, Link, Order};
+use super::queue::Queue;
+use super::running::{self, Place};
+use crate::dispatch::{self, Dispatched, Exchange};
+use crate::pool;
+use crate::router::Router;
+use crate::state::State;
+use crate::tap::Direction;
+use crate::transport::{ReceiveError, Transport};
+
+/// Output is sent when there is so much of it, even if more frames wait.
+const BURST: usize = 64 << 10;
+/// So many bursts one turn may take before other tasks have theirs.
+const TURNS: usize = 8;
+
+/// So long a connection that is closed may take to send what was written.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// Runs one connection until it ends, and says why it did.
+pub(super) struct Driver<'t, T> {
+    transport: &'t mut T,
+    core: Core,
+}
+
+/// All but the transport, which lends its frames.
+struct Core {
+    link: Arc<Link>,
+    router: Arc<Router>,
+    out: BytesMut,
+    /// Whether the transport could not take all of it.
+    stalled: bool,
+    queue: Queue,
+    collected: Collected,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Why and until when the connection goes on without input.
+    ending: Option<(CloseReason, Instant)>,
+    refusing: bool,
+    /// Whether only what is written already is still sent.
+    closing: bool,
+    last_active: Option<Instant>,
+    registered: bool,
+}
+
+/// Why no more frames are received for now.
+enum Stop {
+    /// There is none.
+    Empty,
+    /// Something else is to be done first.
+    Busy,
+}
+
+impl<'t, T: Transport> Driver<'t, T> {
+    pub(super) fn new(transport: &'t mut T, link: &Arc<Link>, router: &Arc<Router>) -> Self {
+        let idle = link.config.idle_timeout;
+        Self {
+            transport,
+            core: Core {
+                link: Arc::clone(link),
+                router: Arc::clone(router),
+                out: BytesMut::new(),
+                stalled: false,
+                queue: Queue::default(),
+                collected: Collected::default(),
+                timer: None,
+                ending: None,
+                refusing: false,
+                closing: false,
+                last_active: (!idle.is_zero()).then(Instant::now),
+                registered: false,
+            },
+        }
+    }
+
+    fn receive(&mut self, cx: &mut Context<'_>) -> Result<Stop, CloseReason> {
+        let Self { transport, core } = self;
+        let mut bytes = 0;
+        let stop = loop {
+            if core.out.len() >= BURST || !core.may_read() {
+                break Ok(Stop::Busy);
+            }
+            match transport.poll_receive(cx) {
+                Poll::Pending => break Ok(Stop::Empty),
+                Poll::Ready(Ok(Some(frame))) => {
+                    bytes += frame.len();
+                    core.on_frame(frame);
+                }
+                Poll::Ready(Ok(None)) => core.input_ended(CloseReason::remote()),
+                Poll::Ready(Err(ReceiveError::Frame(error))) => {
+                    core.exchange().bad_frame(&error);
+                    if error.is_fatal() {
+                        core.input_ended(CloseReason::failed(error));
+                    }
+                }
+                Poll::Ready(Err(ReceiveError::Closed(reason))) => break Err(reason),
+            }
+        };
+        if bytes > 0 {
+            core.link.stats.received(bytes);
+            core.is_active();
+        }
+        stop
+    }
+
+    fn send(&mut self, cx: &mut Context<'_>) -> Result<(), CloseReason> {
+        let Self { transport, core } = self;
+        if core.out.is_empty() && !core.stalled {
+            return Ok(());
+        }
+        let before = core.out.len();
+        let sent = transport.poll_send(cx, &mut core.out);
+        core.link.stats.sent(before - core.out.len());
+        core.is_active();
+        match sent {
+            Poll::Ready(Ok(())) if core.out.is_empty() => {
+                if core.stalled {
+                    core.stalled = false;
+                    core.link.set_unsent(0);
+                }
+                Ok(())
+            }
+            Poll::Ready(Err(error)) => Err(CloseReason::failed(error)),
+            _ => {
+                core.stalled = true;
+                core.link.set_unsent(core.out.len());
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<T: Transport> Future for Driver<'_, T> {
+    type Output = CloseReason;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        let this = &mut *self;
+        if !this.core.registered {
+            this.core.registered = true;
+            this.core.link.set_driver(cx.waker());
+        }
+        for _ in 0..TURNS {
+            if let Some(reason) = this.core.look() {
+                return Poll::Ready(reason);
+            }
+            this.core.run_queue();
+            let stop = match this.receive(cx) {
+                Ok(stop) => stop,
+                Err(reason) => return Poll::Ready(reason),
+            };
+            if let Err(reason) = this.send(cx) {
+                return Poll::Ready(reason);
+            }
+            if let Some(reason) = this.core.is_finished() {
+                return Poll::Ready(reason);
+            }
+            let wait = matches!(stop, Stop::Empty) || this.core.stalled || !this.core.may_read();
+            if wait && !this.core.link.is_called() {
+                this.core.rest(cx);
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Core {
+    fn exchange(&mut self) -> Exchange<'_> {
+        Exchange {
+            link: &self.link,
+            out: &mut self.out,
+            framing: Some(self.link.framing),
+            inline: true,
+        }
+    }
+
+    /// Takes over what handles and timers want; `Some` if it is to end.
+    fn look(&mut self) -> Option<CloseReason> {
+        if self.timer.as_ref().is_some_and(|timer| timer.is_elapsed()) {
+            self.timer = None;
+            self.link.expire();
+        }
+        if self.link.is_called() {
+            self.collected = self.link.collect(&mut self.out);
+        }
+        match self.collected.order {
+            Some(Order::Close) if !self.closing => {
+                self.closing = true;
+                self.ending = Some((CloseReason::local(), Instant::now() + FLUSH));
+            }
+            Some(Order::Drain(deadline)) if !self.refusing => {
+                self.refusing = true;
+                self.link.set_state(State::Draining);
+                let end = self.ending.get_or_insert((CloseReason::local(), deadline));
+                end.1 = end.1.min(deadline);
+            }
+            _ => {}
+        }
+        let now = || Instant::now();
+        match &self.ending {
+            Some((reason, deadline)) if *deadline <= now() => Some(reason.clone()),
+            None if self
+                .idle_deadline()
+                .is_some_and(|deadline| deadline <= now()) =>
+            {
+                Some(CloseReason::failed(Idle))
+            }
+            _ => None,
+        }
+    }
+
+    /// When the connection has been idle for too long.
+    fn idle_deadline(&self) -> Option<Instant> {
+        let idle = !self.link.is_busy() && !self.collected.pending && self.out.is_empty();
+        let last = self.last_active.filter(|_| idle)?;
+        Some(last + self.link.config.idle_timeout)
+    }
+
+    fn is_active(&mut self) {
+        if let Some(last) = &mut self.last_active {
+            *last = Instant::now();
+        }
+    }
+
+    /// Whether there is room for what may come in.
+    fn may_read(&self) -> bool {
+        if self.input_is_over() {
+            return false;
+        }
+        let limits = &self.link.config.limits;
+        if !self.queue.is_full(limits.in_flight, limits.queue) {
+            return true;
+        }
+        // Our own calls may wait for an answer that is behind what is in the way.
+        self.collected.pending && self.out.len() < limits.output
+    }
+
+    fn input_is_over(&self) -> bool {
+        self.ending.is_some() && (self.closing || !self.refusing)
+    }
+
+    fn input_ended(&mut self, reason: CloseReason) {
+        if self.link.reconnects() {
+            // What runs was asked for by a session that is over.
+            self.closing = true;
+            self.ending = Some((reason, Instant::now()));
+            return;
+        }
+        let deadline = Instant::now() + self.link.config.drain_timeout;
+        let deadline = match self.ending.take() {
+            Some((_, earlier)) => earlier.min(deadline),
+            None => deadline,
+        };
+        self.ending = Some((reason.clone(), deadline));
+        self.refusing = false;
+        self.link.set_state(State::Draining);
+        // No answer can come any more.
+        self.link.fail_calls(&reason);
+    }
+
+    /// Whether all is done that had to be done before the end.
+    fn is_finished(&self) -> Option<CloseReason> {
+        let (reason, _) = self.ending.as_ref()?;
+        let idle = self.queue.is_empty() && !self.link.is_busy();
+        let done = (idle || self.closing)
+            && self.out.is_empty()
+            && !self.stalled
+            && !self.link.is_called();
+        done.then(|| reason.clone())
+    }
+
+    #[inline]
+    fn on_frame(&mut self, frame: &[u8]) {
+        if self.out.capacity() == 0 {
+            self.out = pool::take();
+        }
+        if let Some(tap) = &self.link.config.tap {
+            tap.message(Direction::Received, frame);
+        }
+        if self.must_wait() || self.refusing || self.link.is_full(0) {
+            return self.hold(frame);
+        }
+        let mut exchange = Exchange {
+            link: &self.link,
+            out: &mut self.out,
+            framing: Some(self.link.framing),
+            inline: true,
+        };
+        match dispatch::frame(&self.router, frame, &mut exchange) {
+            Dispatched::Done => {}
+            more => self.go_on(more),
+        }
+    }
+
+    /// Whether the next message may not start yet.
+    #[inline]
+    fn must_wait(&self) -> bool {
+        self.link.is_held()
+            || !self.queue.is_empty()
+            || self.out.len() >= self.link.config.limits.output
+    }
+
+    /// Does with a message what can be done while others are in the way.
+    fn hold(&mut self, frame: &[u8]) {
+        let link = Arc::clone(&self.link);
+        let mut message = decode(frame, &link.config.policy);
+        if let Message::Batch(entries) = &mut message {
+            // Responses never wait.
+            entries.retain(|entry| match entry {
+                Message::Response(response) => {
+                    link.settle(response);
+                    false
+                }
+                _ => true,
+            });
+        }
+        let queue_full = self
+            .queue
+            .is_full(link.config.limits.in_flight, link.config.limits.queue);
+        match &message {
+            Message::Request(request) if self.refusing => {
+                let error = JsonRpcError::new(-32_000, "Server is shutting down");
+                self.exchange().error(request.id, &error);
+            }
+            Message::Request(request) if link.is_full(0) || queue_full => {
+                self.exchange().overloaded(request.id);
+            }
+            Message::Request(_) => {
+                link.count_in_flight(true);
+                self.queue.push(frame, &message);
+            }
+            Message::Notification(notification) if link.knows(&notification.method) => {
+                link.convention(&notification.method, notification.params);
+                self.cancel_queued(&notification.method, notification.params);
+            }
+            Message::Notification(_) if !self.must_wait() => self.start(message),
+            Message::Notification(_) if queue_full => {
+                link.stats.dropped(1);
+                tracing::warn!(target: "caudal", "a notification was dropped: too many wait");
+            }
+            Message::Batch(entries) if entries.is_empty() => {}
+            Message::Batch(_) if !self.must_wait() => self.start(message),
+            Message::Batch(entries) if queue_full => {
+                let refused = entries.iter().filter_map(|entry| match entry {
+                    Message::Request(request) => Some(request.id),
+                    _ => None,
+                });
+                for id in refused {
+                    self.exchange().overloaded(id);
+                }
+            }
+            Message::Notification(_) | Message::Batch(_) => self.queue.push(frame, &message),
+            _ => self.start(message),
+        }
+    }
+
+    /// Answers a request that is cancelled before it has started.
+    fn cancel_queued(&mut self, method: &str, params: Option<caudal_core::RawJson<'_>>) {
+        let link = Arc::clone(&self.link);
+        let Some(cancel) = link
+            .config
+            .dialect
+            .cancel
+            .as_ref()
+            .filter(|c| c.method == method)
+        else {
+            return;
+        };
+        let Some(id) = super::link::member(params, &cancel.member) else {
+            return;
+        };
+        let Ok(id) = Id::parse(&id) else { return };
+        if self.queue.take(id).is_some() {
+            link.uncount_in_flight(true);
+            if let Some(code) = cancel.answer {
+                let error = JsonRpcError::new(code, "Request cancelled");
+                self.exchange().error(id, &error);
+            }
+        }
+    }
+
+    /// Runs what has waited for its turn.
+    fn run_queue(&mut self) {
+        while !self.queue.is_empty()
+            && !self.link.is_held()
+            && self.out.len() < self.link.config.limits.output
+        {
+            let Some(queued) = self.queue.pop() else {
+                return;
+            };
+            self.link.uncount_in_flight(queued.id.is_some());
+            let link = Arc::clone(&self.link);
+            let mut message = decode(&queued.frame, &link.config.policy);
+            if let Message::Batch(entries) = &mut message {
+                entries.retain(|entry| !matches!(entry, Message::Response(_)));
+            }
+            self.start(message);
+        }
+    }
+
+    fn start(&mut self, message: Message<'_>) {
+        let mut exchange = Exchange {
+            link: &self.link,
+            out: &mut self.out,
+            framing: Some(self.link.framing),
+            inline: true,
+        };
+        match dispatch::message(&self.router, message, &mut exchange) {
+            Dispatched::Done => {}
+            more => self.go_on(more),
+        }
+    }
+
+    /// Moves out what must wait.
+    fn go_on(&mut self, dispatched: Dispatched) {
+        match dispatched {
+            Dispatched::Done => {}
+            Dispatched::Later(later) => running::spawn(&self.link, later, Place::Alone),
+            Dispatched::Batch(batch, calls) => {
+                if batch.is_complete() {
+                    batch.write(&mut self.exchange());
+                }
+                let batch = Arc::new(Mutex::new(batch));
+                for (place, call) in calls {
+                    let place = match place {
+                        Some(place) => Place::In(Arc::clone(&batch), place),
+                        None => Place::Alone,
+                    };
+                    running::spawn(&self.link, call, place);
+                }
+            }
+        }
+    }
+
+    /// Sets the timer, and gives back what is not needed while nothing happens.
+    fn rest(&mut self, cx: &mut Context<'_>) {
+        if self.out.is_empty() && self.out.capacity() > 0 {
+            pool::give(std::mem::take(&mut self.out));
+        }
+        let ending = self.ending.as_ref().map(|(_, deadline)| *deadline);
+        let next = [self.collected.next_wakeup, ending, self.idle_deadline()];
+        let Some(next) = next.into_iter().flatten().min() else {
+            return;
+        };
+        match &mut self.timer {
+            // It fires early at worst, and is then set again.
+            Some(timer) if timer.deadline() <= next => return,
+            Some(timer) => timer.as_mut().reset(next),
+            None => self.timer = Some(Box::pin(sleep_until(next))),
+        }
+        if let Some(timer) = &mut self.timer
+            && timer.as_mut().poll(cx).is_ready()
+        {
+            cx.waker().wake_by_ref();
+        }
+    }
+}
+
+/// Nothing happened for too long.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing was sent or received for too long")]
+struct Idle;

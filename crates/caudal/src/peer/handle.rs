@@ -1,0 +1,253 @@
+//! What applications hold of a connection.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use caudal_core::{CallError, CloseReason, Framing, encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::batch::Batch;
+use super::call::Call;
+use super::link::{Link, Order};
+use crate::config::Config;
+use crate::event::Event;
+use crate::extensions::Extensions;
+use crate::router::Router;
+use crate::state::{State, StateWatch};
+use crate::stats::Stats;
+use crate::transport::{Stream, Transport};
+
+/// One end of a connection: it calls the other end, and serves it, at the same
+/// time.
+///
+/// Cheap to clone. When the last handle that [`connect`](crate::connect()),
+/// [`pair`](Self::pair) or [`start`](Self::start) gave out is dropped, the
+/// connection is closed; handles of a [`Context`](crate::Context) do not keep it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+/// use caudal::{Peer, Router};
+///
+/// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+/// let (peer, _server) = Peer::pair(Router::new(), router);
+/// let sum: i64 = peer.call("add", (1, 2)).await?;
+/// assert_eq!(sum, 3);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Peer {
+    link: Arc<Link>,
+    _owner: Option<Arc<Owner>>,
+}
+
+/// Closes the connection when the last of its owners is gone.
+struct Owner(Arc<Link>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.order(Order::Close);
+    }
+}
+
+impl Peer {
+    /// A handle that does not keep the connection.
+    pub(crate) fn of(link: &Arc<Link>) -> Self {
+        Self {
+            link: Arc::clone(link),
+            _owner: None,
+        }
+    }
+
+    /// A handle that keeps it.
+    pub(crate) fn owning(link: Arc<Link>) -> Self {
+        Self {
+            _owner: Some(Arc::new(Owner(Arc::clone(&link)))),
+            link,
+        }
+    }
+
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    /// Runs a connection over any transport, in a task of its own.
+    #[must_use]
+    pub fn start(transport: impl Transport, router: Router) -> Self {
+        Self::start_with(transport, router, Config::default())
+    }
+
+    /// The same with another configuration.
+    #[must_use]
+    pub fn start_with(transport: impl Transport, router: Router, config: Config) -> Self {
+        Self::owning(super::start(transport, router, config, None, |_| || ()))
+    }
+
+    /// Two peers that are connected in memory, for tests.
+    #[must_use]
+    pub fn pair(one: Router, other: Router) -> (Self, Self) {
+        Self::pair_with(one, other, &Config::default())
+    }
+
+    /// The same with another configuration, of both.
+    #[must_use]
+    pub fn pair_with(one: Router, other: Router, config: &Config) -> (Self, Self) {
+        let (here, there) = tokio::io::duplex(crate::pool::SIZE);
+        let start = |io, router| {
+            let stream = Stream::new(io, Framing::Line, config.policy.max_message);
+            Self::start_with(stream.with_remote("memory"), router, config.clone())
+        };
+        (start(here, one), start(there, other))
+    }
+
+    /// Calls a method of the other side. Nothing is sent before the call is
+    /// awaited; dropping it then forgets it.
+    ///
+    /// Params are a tuple or a struct; `()` sends none.
+    pub fn call<'a, P: Serialize, T: DeserializeOwned>(
+        &'a self,
+        method: &'a str,
+        params: P,
+    ) -> Call<'a, P, T> {
+        Call::new(&self.link, method, params)
+    }
+
+    /// Calls a method with params that are JSON already, for a result that stays
+    /// so.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use caudal::{Peer, RawValue, Router};
+    ///
+    /// let echo = Router::new().method("echo", |params: Box<RawValue>| Ok(params));
+    /// let (peer, _server) = Peer::pair(Router::new(), echo);
+    /// let params = RawValue::from_string("[1.50]".to_owned())?;
+    /// assert_eq!(peer.call_raw("echo", Some(&params)).await?.get(), "[1.50]");
+    /// # Ok(()) }
+    /// ```
+    pub fn call_raw<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<&'a RawValue>,
+    ) -> Call<'a, Option<&'a RawValue>, Box<RawValue>> {
+        self.call(method, params)
+    }
+
+    /// Sends a notification: returns when it is on its way, which is at once
+    /// unless too much waits to be sent.
+    ///
+    /// # Errors
+    /// The connection is closed, or the params do not serialise.
+    ///
+    /// # Cancel safety
+    /// If it is dropped before it returns, nothing is sent.
+    pub async fn notify(&self, method: &str, params: impl Serialize) -> Result<(), CallError> {
+        let mut frame = crate::pool::take();
+        let link = &self.link;
+        link.write(link.framing, &mut frame, |out| {
+            encode::notification(out, method, &params)
+        })?;
+        self.send(frame).await
+    }
+
+    /// Sends a notification that was serialised before, perhaps for many.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    ///
+    /// # Cancel safety
+    /// If it is dropped before it returns, nothing is sent.
+    pub async fn publish(&self, event: &Event) -> Result<(), CallError> {
+        let mut frame = crate::pool::take();
+        let link = &self.link;
+        let written: Result<(), CallError> = link.write(link.framing, &mut frame, |out| {
+            out.extend_from_slice(event.as_bytes());
+            Ok(())
+        });
+        written?;
+        self.send(frame).await
+    }
+
+    async fn send(&self, mut frame: BytesMut) -> Result<(), CallError> {
+        let sent = poll_fn(|cx| self.link.poll_append(cx, None, &frame)).await;
+        frame.clear();
+        crate::pool::give(frame);
+        sent?;
+        self.link.stats.notified();
+        Ok(())
+    }
+
+    /// Several calls and notifications that are sent as one message.
+    #[must_use]
+    pub fn batch(&self) -> Batch<'_> {
+        Batch::new(&self.link)
+    }
+
+    /// Where the connection stands.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.link.state()
+    }
+
+    /// Watches where the connection stands.
+    #[must_use]
+    pub fn watch(&self) -> StateWatch {
+        StateWatch(self.link.watch())
+    }
+
+    /// Returns when the connection has ended, with the reason.
+    pub async fn closed(&self) -> CloseReason {
+        let mut states = self.watch();
+        loop {
+            match states.now() {
+                State::Closed(reason) => return reason,
+                _ => states.changed().await,
+            };
+        }
+    }
+
+    /// Closes the connection: what is written already is sent, calls that wait
+    /// fail, handlers that run are cancelled.
+    pub fn close(&self) {
+        self.link.order(Order::Close);
+    }
+
+    /// Closes the connection when all that runs has finished, and at `limit` in
+    /// any case. New requests of the other side are refused meanwhile.
+    pub async fn shutdown(&self, limit: Duration) -> CloseReason {
+        self.link.order(Order::Drain(Instant::now() + limit));
+        self.closed().await
+    }
+
+    /// What the connection has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.link.stats()
+    }
+
+    /// Who is at the other end, as far as the transport knows.
+    #[must_use]
+    pub fn remote(&self) -> Option<&str> {
+        self.link.remote.get().map(String::as_str)
+    }
+
+    /// Values that belong to this connection.
+    #[must_use]
+    pub fn extensions(&self) -> &Extensions {
+        &self.link.extensions
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer")
+            .field("remote", &self.remote())
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,824 @@
+//! What the task of a connection and everybody who uses it share.
+//!
+//! One lock guards it all. It is held for the length of a memory copy, never
+//! while a handler, a `Serialize` or a tap of the application runs, and never
+//! across an await.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use caudal_core::{
+    CallError, CallId, CloseReason, ErrorDetail, Framing, Id, Invalid, Pending, RawJson, Response,
+};
+use slab::Slab;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::extensions::Extensions;
+use crate::state::State;
+use crate::stats::{Counters, Stats};
+use crate::tap::Direction;
+
+/// What the task of a connection and everybody who uses it share.
+pub(crate) struct Link {
+    pub(crate) config: Config,
+    pub(crate) framing: Framing,
+    pub(crate) stats: Counters,
+    pub(crate) extensions: Extensions,
+    pub(crate) remote: OnceLock<String>,
+    /// Whether a lost connection is made again.
+    reconnects: bool,
+    shared: Mutex<Shared>,
+    /// Whether the driver has been called since it looked last.
+    called: AtomicBool,
+    /// Whether `Shared::out` has bytes.
+    has_output: AtomicBool,
+    /// Requests of the other side that run outside the driver, or wait to run.
+    in_flight: AtomicUsize,
+    /// Calls that must finish before the next message starts.
+    barriers: AtomicUsize,
+    state: watch::Sender<State>,
+}
+
+struct Shared {
+    /// What handles and late handlers have to send.
+    out: BytesMut,
+    /// What the driver has taken over and could not send yet.
+    unsent: usize,
+    /// How often the driver has taken `out` over.
+    taken: u64,
+    /// How many calls were made.
+    made: u64,
+    /// How often the connection was lost and made again.
+    session: u64,
+    pending: Pending<usize>,
+    calls: Slab<Waiting>,
+    /// Who waits for room in `out`.
+    room: Vec<Waker>,
+    driver: Waker,
+    running: Slab<RunningCall>,
+    order: Option<Order>,
+    /// Why nothing new is accepted.
+    closed: Option<CloseReason>,
+}
+
+/// What a handle wants of the driver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// Close now.
+    Close,
+    /// Start nothing new, and close when all is done, or at this time.
+    Drain(Instant),
+}
+
+/// A call of ours.
+struct Waiting {
+    id: CallId,
+    outcome: Outcome,
+    /// Its number among all calls of the connection.
+    number: u64,
+    /// `Shared::taken` when it was written, and where in `out` it stands.
+    written: u64,
+    place: std::ops::Range<usize>,
+    /// Its frame, if it may be sent again.
+    again: Option<Box<[u8]>>,
+    extend: Option<Box<Extension>>,
+}
+
+enum Outcome {
+    Open(Option<Waker>),
+    Settled(Result<Box<str>, Box<CallError>>),
+}
+
+/// Lets progress move a deadline.
+#[derive(Clone, Debug)]
+pub(crate) struct Extension {
+    /// The token's JSON text.
+    pub(crate) token: Box<str>,
+    pub(crate) by: Duration,
+    pub(crate) ceiling: Instant,
+}
+
+/// A call of the other side that runs outside the driver.
+struct RunningCall {
+    id: Option<Box<str>>,
+    token: CancellationToken,
+}
+
+/// How one call of ours is made.
+#[derive(Debug, Default)]
+pub(crate) struct CallOptions {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) idempotent: bool,
+    pub(crate) extend: Option<Box<Extension>>,
+}
+
+/// What the driver finds when it looks.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) order: Option<Order>,
+    pub(crate) next_wakeup: Option<Instant>,
+    pub(crate) pending: bool,
+}
+
+impl Link {
+    pub(crate) fn new(
+        config: Config,
+        framing: Framing,
+        state: State,
+        reconnects: bool,
+    ) -> Arc<Self> {
+        let now = Instant::now().into_std();
+        let pending = Pending::new(config.limits.pending, config.id_format, now);
+        Arc::new(Self {
+            config,
+            framing,
+            stats: Counters::default(),
+            extensions: Extensions::default(),
+            remote: OnceLock::new(),
+            reconnects,
+            shared: Mutex::new(Shared {
+                out: BytesMut::new(),
+                unsent: 0,
+                taken: 0,
+                made: 0,
+                session: 0,
+                pending,
+                calls: Slab::new(),
+                room: Vec::new(),
+                driver: Waker::noop().clone(),
+                running: Slab::new(),
+                order: None,
+                closed: None,
+            }),
+            called: AtomicBool::new(false),
+            has_output: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            barriers: AtomicUsize::new(0),
+            state: watch::Sender::new(state),
+        })
+    }
+
+    /// What stands in the place of a connection where there is none.
+    pub(crate) fn nowhere() -> Arc<Self> {
+        let link = Self::new(Config::default(), Framing::Line, State::Connecting, false);
+        link.close(CloseReason::failed(NoConnection));
+        link.announce_closed();
+        link
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // Nothing that can panic runs under it.
+        self.shared
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(crate) fn detail(&self) -> ErrorDetail {
+        self.config.policy.error_detail
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = self.stats.snapshot();
+        stats.in_flight = self.in_flight.load(Relaxed) as u64;
+        stats.pending = self.lock().pending.len() as u64;
+        stats
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    pub(crate) fn set_state(&self, state: State) {
+        let shared = self.lock();
+        // Closed is for good.
+        if shared.closed.is_none() {
+            self.state.send_replace(state);
+        }
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    // ---- writing ----
+
+    /// Writes one framed message, and shows it to the tap.
+    #[inline]
+    pub(crate) fn write<E>(
+        &self,
+        framing: Framing,
+        out: &mut BytesMut,
+        write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(tap) = &self.config.tap else {
+            return framing.write(out, write);
+        };
+        framing.write(out, |out| {
+            let start = out.len();
+            write(out)?;
+            tap.message(Direction::Sent, out.get(start..).unwrap_or_default());
+            Ok(())
+        })
+    }
+
+    /// Appends a framed message when there is room for it; an answer only to the
+    /// session that asked.
+    pub(crate) fn poll_append(
+        &self,
+        cx: &mut Context<'_>,
+        session: Option<u64>,
+        frame: &[u8],
+    ) -> Poll<Result<(), CallError>> {
+        let mut shared = self.lock();
+        if let Some(reason) = &shared.closed {
+            return Poll::Ready(Err(CallError::AlreadyClosed(reason.clone())));
+        }
+        if session.is_some_and(|session| session != shared.session) {
+            return Poll::Ready(Err(CallError::Cancelled));
+        }
+        if !self.has_room(&mut shared, cx) {
+            return Poll::Pending;
+        }
+        shared.out.extend_from_slice(frame);
+        self.output_waits(&mut shared);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether more may be written; if not, the task is woken when it may.
+    fn has_room(&self, shared: &mut Shared, cx: &Context<'_>) -> bool {
+        let room = shared.out.len() + shared.unsent < self.config.limits.output;
+        if !room && !shared.room.iter().any(|waker| waker.will_wake(cx.waker())) {
+            shared.room.push(cx.waker().clone());
+        }
+        room
+    }
+
+    fn output_waits(&self, shared: &mut Shared) {
+        self.has_output.store(true, Release);
+        self.call_driver(shared);
+    }
+
+    /// Makes the driver look.
+    fn call_driver(&self, shared: &mut Shared) {
+        if !self.called.swap(true, AcqRel) {
+            shared.driver.wake_by_ref();
+        }
+    }
+
+    // ---- calls of ours ----
+
+    /// Writes a call and lets its caller wait; `frame` appends it with its id.
+    pub(crate) fn poll_call(
+        &self,
+        cx: &mut Context<'_>,
+        options: &mut CallOptions,
+        frame: impl FnOnce(&mut BytesMut, CallId),
+    ) -> Poll<Result<usize, CallError>> {
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        if shared.closed.is_none() && !self.has_room(shared, cx) {
+            return Poll::Pending;
+        }
+        let key = self.insert_call(shared, options)?;
+        let start = shared.out.len();
+        let Some(waiting) = shared.calls.get_mut(key) else {
+            unreachable!("it was just inserted");
+        };
+        let mut body = 0..0;
+        let written: Result<(), std::convert::Infallible> =
+            self.framing.write(&mut shared.out, |out| {
+                body.start = out.len();
+                frame(out, waiting.id);
+                body.end = out.len();
+                Ok(())
+            });
+        let Ok(()) = written;
+        waiting.place = start..shared.out.len();
+        if options.idempotent && self.reconnects {
+            waiting.again = shared.out.get(start..).map(Into::into);
+        }
+        let shown = match &self.config.tap {
+            Some(_) => shared.out.get(body).map(<[u8]>::to_vec),
+            None => None,
+        };
+        self.output_waits(shared);
+        drop(guard);
+        if let (Some(tap), Some(shown)) = (&self.config.tap, shown) {
+            tap.message(Direction::Sent, &shown);
+        }
+        Poll::Ready(Ok(key))
+    }
+
+    /// Lets a caller wait for an answer to a call that is written later.
+    pub(crate) fn begin_call(
+        &self,
+        options: &mut CallOptions,
+    ) -> Result<(usize, CallId), CallError> {
+        let mut shared = self.lock();
+        let key = self.insert_call(&mut shared, options)?;
+        match shared.calls.get(key) {
+            Some(waiting) => Ok((key, waiting.id)),
+            None => unreachable!("it was just inserted"),
+        }
+    }
+
+    fn insert_call(
+        &self,
+        shared: &mut Shared,
+        options: &mut CallOptions,
+    ) -> Result<usize, CallError> {
+        let entry = shared.calls.vacant_entry();
+        let key = entry.key();
+        let deadline = options.deadline.map(Instant::into_std);
+        let id = shared.pending.insert(key, deadline)?;
+        entry.insert(Waiting {
+            id,
+            outcome: Outcome::Open(None),
+            number: shared.made,
+            written: shared.taken,
+            place: 0..0,
+            again: None,
+            extend: options.extend.take(),
+        });
+        shared.made += 1;
+        self.stats.called();
+        Ok(key)
+    }
+
+    /// The outcome of a call, once there is one. Then it is gone.
+    pub(crate) fn poll_outcome(
+        &self,
+        cx: &mut Context<'_>,
+        key: usize,
+    ) -> Poll<Result<Box<str>, CallError>> {
+        let mut shared = self.lock();
+        let Some(waiting) = shared.calls.get_mut(key) else {
+            return Poll::Ready(Err(CallError::Cancelled));
+        };
+        if let Outcome::Open(waker) = &mut waiting.outcome {
+            match waker {
+                Some(waker) if waker.will_wake(cx.waker()) => {}
+                waker => *waker = Some(cx.waker().clone()),
+            }
+            return Poll::Pending;
+        }
+        match shared.calls.remove(key).outcome {
+            Outcome::Settled(outcome) => Poll::Ready(outcome.map_err(|error| {
+                self.stats.call_failed();
+                *error
+            })),
+            Outcome::Open(_) => unreachable!("it was settled above"),
+        }
+    }
+
+    /// Forgets a call whose caller has gone, and tells the other side if there
+    /// is a way to.
+    pub(crate) fn forget(&self, key: usize) {
+        let mut shared = self.lock();
+        let Some(waiting) = shared.calls.try_remove(key) else {
+            return;
+        };
+        self.stats.call_failed();
+        if shared.pending.cancel(waiting.id).is_some() {
+            self.tell_cancelled(&mut shared, waiting.id);
+        }
+    }
+
+    /// Gives up a call that was begun and never written.
+    pub(crate) fn abandon(&self, id: CallId) {
+        let mut shared = self.lock();
+        if let Some(key) = shared.pending.cancel(id) {
+            let waker = shared.settle(key, Err(CallError::Cancelled));
+            drop(shared);
+            wake(waker);
+        }
+    }
+
+    fn tell_cancelled(&self, shared: &mut Shared, id: CallId) {
+        let Some(cancel) = &self.config.dialect.cancel else {
+            return;
+        };
+        let params = std::collections::BTreeMap::from([(&*cancel.member, id.to_request_id())]);
+        let written = self.framing.write(&mut shared.out, |out| {
+            caudal_core::encode::notification(out, &cancel.method, &params)
+        });
+        debug_assert!(written.is_ok(), "the scheme names a method");
+        self.output_waits(shared);
+    }
+
+    /// Hands an answer to whoever waits for it.
+    pub(crate) fn settle(&self, response: &Response<'_>) {
+        let outcome = match &response.outcome {
+            Ok(result) => Ok(result.as_str().into()),
+            Err(error) => Err(CallError::Remote(error.clone().into())),
+        };
+        self.settle_with(response.id, outcome);
+    }
+
+    /// Fails the call that an invalid answer was meant for.
+    pub(crate) fn settle_invalid(&self, invalid: &Invalid<'_>) {
+        let error = CallError::Response(invalid.cause.clone());
+        self.settle_with(invalid.id, Err(error));
+    }
+
+    fn settle_with(&self, id: Id<'_>, outcome: Result<Box<str>, CallError>) {
+        let mut shared = self.lock();
+        match shared.pending.take(id) {
+            Some(key) => {
+                let waker = shared.settle(key, outcome);
+                drop(shared);
+                wake(waker);
+            }
+            None => {
+                drop(shared);
+                self.stats.late_reply();
+                tracing::debug!(target: "caudal", %id, "an answer that nobody waits for");
+            }
+        }
+    }
+
+    /// Fails every call whose time is up.
+    pub(crate) fn expire(&self) {
+        let mut shared = self.lock();
+        let due: Vec<_> = shared.pending.expire(Instant::now().into_std()).collect();
+        for (id, key) in due {
+            tracing::info!(target: "caudal", %id, "no answer came in time");
+            let waker = shared.settle(key, Err(CallError::Timeout));
+            self.tell_cancelled(&mut shared, id);
+            wake(waker);
+        }
+        // Whether or not anything was due, the next deadline is another.
+        self.called.store(true, Release);
+    }
+
+    // ---- conventions ----
+
+    /// Whether a method belongs to the conventions of the connection.
+    #[inline]
+    pub(crate) fn knows(&self, method: &str) -> bool {
+        let dialect = &self.config.dialect;
+        dialect
+            .cancel
+            .as_ref()
+            .is_some_and(|cancel| cancel.method == method)
+            || dialect
+                .progress
+                .as_ref()
+                .is_some_and(|progress| progress.method == method)
+    }
+
+    /// Acts on a notification of the conventions; `true` if that was all.
+    pub(crate) fn convention(&self, method: &str, params: Option<RawJson<'_>>) -> bool {
+        let dialect = &self.config.dialect;
+        match (&dialect.cancel, &dialect.progress) {
+            (Some(cancel), _) if cancel.method == method => {
+                if let Some(id) = member(params, &cancel.member) {
+                    self.cancel(&id);
+                }
+                true
+            }
+            (_, Some(progress)) if progress.method == method => {
+                if let Some(token) = member(params, &progress.member) {
+                    self.progress(&token);
+                }
+                // An application may listen to it as well.
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Cancels what the other side has called under this id.
+    fn cancel(&self, id: &str) {
+        let shared = self.lock();
+        for (_, call) in &shared.running {
+            if call
+                .id
+                .as_deref()
+                .is_some_and(|running| same_id(running, id))
+            {
+                call.token.cancel();
+            }
+        }
+    }
+
+    /// Moves the deadline of the call that reports progress under this token.
+    fn progress(&self, token: &str) {
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        let now = Instant::now();
+        for (_, waiting) in &shared.calls {
+            if let Some(extend) = &waiting.extend
+                && same_id(&extend.token, token)
+            {
+                let deadline = (now + extend.by).min(extend.ceiling);
+                shared
+                    .pending
+                    .set_deadline(waiting.id, Some(deadline.into_std()));
+            }
+        }
+        self.call_driver(shared);
+    }
+
+    // ---- calls of the other side ----
+
+    /// Whether no further request may start beside `more` that are about to.
+    #[inline]
+    pub(crate) fn is_full(&self, more: usize) -> bool {
+        self.in_flight.load(Relaxed) + more >= self.config.limits.in_flight
+    }
+
+    pub(crate) fn count_in_flight(&self, request: bool) {
+        self.in_flight.fetch_add(usize::from(request), Relaxed);
+    }
+
+    pub(crate) fn uncount_in_flight(&self, request: bool) {
+        self.in_flight.fetch_sub(usize::from(request), Relaxed);
+    }
+
+    /// Whether a call must finish before the next message starts.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.barriers.load(Acquire) > 0
+    }
+
+    /// Whether calls of the other side run outside the driver.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_held() || self.in_flight.load(Acquire) > 0
+    }
+
+    /// Notes a call that runs outside the driver.
+    pub(crate) fn enter(
+        &self,
+        id: Option<Box<str>>,
+        token: CancellationToken,
+        holds: bool,
+    ) -> (usize, u64) {
+        self.count_in_flight(id.is_some());
+        if holds {
+            self.barriers.fetch_add(1, AcqRel);
+        }
+        let mut shared = self.lock();
+        if shared.closed.is_some() {
+            token.cancel();
+        }
+        (
+            shared.running.insert(RunningCall { id, token }),
+            shared.session,
+        )
+    }
+
+    /// Notes that it has ended.
+    pub(crate) fn leave(&self, key: usize, holds: bool) {
+        let mut shared = self.lock();
+        let call = shared.running.remove(key);
+        self.uncount_in_flight(call.id.is_some());
+        if holds {
+            self.barriers.fetch_sub(1, AcqRel);
+        }
+        self.call_driver(&mut shared);
+    }
+
+    // ---- the driver ----
+
+    pub(crate) fn set_driver(&self, waker: &Waker) {
+        self.lock().driver.clone_from(waker);
+    }
+
+    #[inline]
+    pub(crate) fn is_called(&self) -> bool {
+        self.called.load(Acquire)
+    }
+
+    /// Moves what handles have to send behind what is in `out`.
+    #[inline]
+    pub(crate) fn collect_output(&self, out: &mut BytesMut) {
+        if self.has_output.load(Acquire) {
+            self.lock().hand_over(out, &self.has_output);
+        }
+    }
+
+    /// Takes over all that there is for the driver.
+    pub(crate) fn collect(&self, out: &mut BytesMut) -> Collected {
+        let mut shared = self.lock();
+        self.called.store(false, Release);
+        shared.hand_over(out, &self.has_output);
+        shared.collected()
+    }
+
+    /// What there is for the driver while there is no connection: its output
+    /// stays.
+    pub(crate) fn look(&self) -> Collected {
+        let shared = self.lock();
+        self.called.store(false, Release);
+        shared.collected()
+    }
+
+    pub(crate) fn reconnects(&self) -> bool {
+        self.reconnects
+    }
+
+    /// Says how much could not be sent yet, and lets in who waits for room.
+    pub(crate) fn set_unsent(&self, unsent: usize) {
+        let mut shared = self.lock();
+        shared.unsent = unsent;
+        if shared.out.len() + unsent < self.config.limits.output {
+            let room = std::mem::take(&mut shared.room);
+            drop(shared);
+            room.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    pub(crate) fn order(&self, order: Order) {
+        let mut shared = self.lock();
+        shared.order = match (shared.order, order) {
+            (Some(Order::Close), _) | (_, Order::Close) => Some(Order::Close),
+            (Some(Order::Drain(one)), Order::Drain(other)) => Some(Order::Drain(one.min(other))),
+            (None, order) => Some(order),
+        };
+        let mut wakers = Vec::new();
+        if matches!(shared.order, Some(Order::Close)) && shared.closed.is_none() {
+            let reason = CloseReason::local();
+            wakers = shared.fail_calls(&reason);
+            wakers.append(&mut shared.room);
+            shared.closed = Some(reason);
+            self.state.send_replace(State::Draining);
+        }
+        self.call_driver(&mut shared);
+        drop(shared);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends a connection that will be made again. Calls that were not sent yet
+    /// stay, and so do those that may be repeated; all others fail, and are
+    /// counted.
+    pub(crate) fn interrupt(&self, reason: &CloseReason) -> usize {
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        let (taken, old) = (shared.taken, std::mem::take(&mut shared.out));
+        let mut wakers = Vec::new();
+        let mut keep = Vec::new();
+        for (key, waiting) in &mut shared.calls {
+            if !matches!(waiting.outcome, Outcome::Open(_)) {
+                continue;
+            }
+            let unsent = waiting.written == taken;
+            let frame = match (unsent, &waiting.again) {
+                (true, _) => old
+                    .get(waiting.place.clone())
+                    .filter(|frame| !frame.is_empty()),
+                (false, again) => again.as_deref(),
+            };
+            match frame {
+                Some(frame) => keep.push((waiting.number, key, frame.to_vec())),
+                None => wakers.push((waiting.id, key)),
+            }
+        }
+        let failed = wakers.len();
+        for (id, key) in wakers {
+            shared.pending.cancel(id);
+            wake(shared.settle(key, Err(CallError::Closed(reason.clone()))));
+        }
+        keep.sort_unstable();
+        for (_, key, frame) in keep {
+            let start = shared.out.len();
+            shared.out.extend_from_slice(&frame);
+            if let Some(waiting) = shared.calls.get_mut(key) {
+                waiting.place = start..shared.out.len();
+                waiting.written = taken;
+            }
+        }
+        shared.unsent = 0;
+        shared.session += 1;
+        self.has_output.store(!shared.out.is_empty(), Release);
+        self.called.store(true, Release);
+        shared
+            .running
+            .iter()
+            .for_each(|(_, call)| call.token.cancel());
+        let room = std::mem::take(&mut shared.room);
+        self.state.send_replace(State::Connecting);
+        drop(guard);
+        room.into_iter().for_each(Waker::wake);
+        failed
+    }
+
+    /// Fails every call that waits: no answer can come any more.
+    pub(crate) fn fail_calls(&self, reason: &CloseReason) {
+        let mut guard = self.lock();
+        let wakers = guard.fail_calls(reason);
+        drop(guard);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends it for good: every call that waits fails, and so does every new one.
+    pub(crate) fn close(&self, reason: CloseReason) {
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        let reason = &*shared.closed.get_or_insert(reason);
+        let reason = reason.clone();
+        let mut wakers = shared.fail_calls(&reason);
+        wakers.append(&mut shared.room);
+        shared
+            .running
+            .iter()
+            .for_each(|(_, call)| call.token.cancel());
+        shared.out = BytesMut::new();
+        shared.unsent = 0;
+        self.has_output.store(false, Release);
+        drop(guard);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Tells everybody who watches that it has ended; all else is done.
+    pub(crate) fn announce_closed(&self) {
+        let shared = self.lock();
+        if let Some(reason) = &shared.closed {
+            self.state.send_replace(State::Closed(reason.clone()));
+        }
+    }
+}
+
+impl Shared {
+    fn collected(&self) -> Collected {
+        Collected {
+            order: self.order,
+            next_wakeup: self.pending.next_wakeup().map(Instant::from_std),
+            pending: !self.pending.is_empty(),
+        }
+    }
+
+    fn fail_calls(&mut self, reason: &CloseReason) -> Vec<Waker> {
+        let failed: Vec<_> = self.pending.close(reason.clone()).collect();
+        let settled = failed.into_iter();
+        settled
+            .filter_map(|(key, error)| self.settle(key, Err(error)))
+            .collect()
+    }
+
+    /// Settles a call, unless it has gone; its caller is to be woken.
+    fn settle(&mut self, key: usize, outcome: Result<Box<str>, CallError>) -> Option<Waker> {
+        let waiting = self.calls.get_mut(key)?;
+        let settled = Outcome::Settled(outcome.map_err(Box::new));
+        match std::mem::replace(&mut waiting.outcome, settled) {
+            Outcome::Open(waker) => waker,
+            Outcome::Settled(_) => unreachable!("a call leaves the table once"),
+        }
+    }
+
+    fn hand_over(&mut self, out: &mut BytesMut, has_output: &AtomicBool) {
+        has_output.store(false, Release);
+        if self.out.is_empty() {
+            return;
+        }
+        self.taken += 1;
+        match out.is_empty() {
+            true => std::mem::swap(out, &mut self.out),
+            false => {
+                out.extend_from_slice(&self.out);
+                self.out.clear();
+            }
+        }
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// The JSON text of one member of params by name.
+pub(super) fn member(params: Option<RawJson<'_>>, name: &str) -> Option<String> {
+    let mut members: std::collections::HashMap<String, Box<serde_json::value::RawValue>> =
+        params?.read().ok()?;
+    members.remove(name).map(|value| value.get().to_owned())
+}
+
+/// Whether two JSON texts are the same id.
+fn same_id(one: &str, other: &str) -> bool {
+    if one == other {
+        return true;
+    }
+    match (Id::parse(one), Id::parse(other)) {
+        (Ok(one), Ok(other)) => match (one.as_i64(), other.as_i64()) {
+            (Some(one), Some(other)) => one == other,
+            (None, None) => one
+                .as_string()
+                .is_some_and(|one| other.as_string() == Some(one)),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// There is nobody to call.
+#[derive(Debug, thiserror::Error)]
+#[error("the message came without a connection, so there is nobody to call")]
+struct NoConnection;

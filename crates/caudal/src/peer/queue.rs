@@ -1,0 +1,58 @@
+//! Messages that wait behind a notification or a serial method.
+
+use std::collections::VecDeque;
+
+use caudal_core::{Id, Message};
+
+/// Messages that wait their turn, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    frames: VecDeque<Queued>,
+    bytes: usize,
+}
+
+/// A message that waits its turn.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) frame: Box<[u8]>,
+    /// The id of a request, as JSON text.
+    pub(super) id: Option<Box<str>>,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Whether nothing more should be taken in.
+    pub(super) fn is_full(&self, messages: usize, bytes: usize) -> bool {
+        self.frames.len() >= messages || self.bytes >= bytes
+    }
+
+    pub(super) fn push(&mut self, frame: &[u8], message: &Message<'_>) {
+        let id = match message {
+            Message::Request(request) => Some(request.id.as_str().into()),
+            _ => None,
+        };
+        self.bytes += frame.len();
+        self.frames.push_back(Queued {
+            frame: frame.into(),
+            id,
+        });
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Queued> {
+        let queued = self.frames.pop_front()?;
+        self.bytes -= queued.frame.len();
+        Some(queued)
+    }
+
+    /// Takes out the first request with this id.
+    pub(super) fn take(&mut self, id: Id<'_>) -> Option<Queued> {
+        let same = |queued: &Queued| queued.id.as_deref() == Some(id.as_str());
+        let place = self.frames.iter().position(same)?;
+        let queued = self.frames.remove(place)?;
+        self.bytes -= queued.frame.len();
+        Some(queued)
+    }
+}

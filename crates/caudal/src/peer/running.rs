@@ -1,0 +1,134 @@
+//! Calls of the other side that must wait: each in a task of its own.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use bytes::BytesMut;
+use caudal_core::{Id, JsonRpcError};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::link::Link;
+use crate::batch::Batch;
+use crate::dispatch::{Exchange, Later};
+
+/// Where the answer of a call goes.
+pub(super) enum Place {
+    /// Into a frame of its own.
+    Alone,
+    /// Into this place of a batch, which is sent when it is complete.
+    In(Arc<Mutex<Batch>>, usize),
+}
+
+enum End {
+    Done,
+    Cancelled,
+    TimedOut,
+}
+
+/// Moves a call out of the connection's task.
+pub(super) fn spawn(link: &Arc<Link>, later: Later, place: Place) {
+    let token = match &later.context {
+        Some(context) => context.token().clone(),
+        None => CancellationToken::new(),
+    };
+    let holds = later.id.is_none() || later.settings.serial;
+    let (key, session) = link.enter(later.id.clone(), token.clone(), holds);
+    let link = Arc::clone(link);
+    let span = tracing::Span::current();
+    tokio::spawn(
+        async move {
+            let text = run(&link, later, &token, &place).await;
+            deliver(&link, session, place, text).await;
+            link.leave(key, holds);
+        }
+        .instrument(span),
+    );
+}
+
+/// Runs a call to its end, and returns its answer.
+async fn run(
+    link: &Arc<Link>,
+    mut later: Later,
+    token: &CancellationToken,
+    place: &Place,
+) -> BytesMut {
+    let mut text = BytesMut::new();
+    let mut exchange = Exchange {
+        link,
+        out: &mut text,
+        framing: matches!(place, Place::Alone).then_some(link.framing),
+        inline: false,
+    };
+    let end = {
+        let mut cancelled = pin!(token.cancelled());
+        let mut timeout = later
+            .settings
+            .timeout
+            .map(|limit| Box::pin(tokio::time::sleep(limit)));
+        poll_fn(|cx| {
+            if later.poll(cx, &mut exchange).is_ready() {
+                return Poll::Ready(End::Done);
+            }
+            // Who chose to finish is told by the token, and goes on.
+            if !later.settings.finish && cancelled.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(End::Cancelled);
+            }
+            match timeout.as_mut().map(|timeout| timeout.as_mut().poll(cx)) {
+                Some(Poll::Ready(())) => Poll::Ready(End::TimedOut),
+                _ => Poll::Pending,
+            }
+        })
+        .await
+    };
+    let id = later.id.as_deref().and_then(|id| Id::parse(id).ok());
+    match end {
+        End::Done => {}
+        End::Cancelled => {
+            drop(later.future);
+            tracing::debug!(target: "caudal", "cancelled");
+            let answer = link
+                .config
+                .dialect
+                .cancel
+                .as_ref()
+                .and_then(|cancel| cancel.answer);
+            if let (Some(id), Some(code)) = (id, answer) {
+                exchange.error(id, &JsonRpcError::new(code, "Request cancelled"));
+            }
+        }
+        End::TimedOut => {
+            drop(later.future);
+            token.cancel();
+            tracing::info!(target: "caudal", "the handler did not finish in time");
+            if let Some(id) = id {
+                exchange.error(id, &JsonRpcError::new(-32_001, "Request timed out"));
+            }
+        }
+    }
+    text
+}
+
+/// Sends an answer when there is room for it.
+async fn deliver(link: &Arc<Link>, session: u64, place: Place, mut text: BytesMut) {
+    if let Place::In(batch, place) = place {
+        let mut batch = batch
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !batch.fill(place, std::mem::take(&mut text)) {
+            return;
+        }
+        batch.write(&mut Exchange {
+            link,
+            out: &mut text,
+            framing: Some(link.framing),
+            inline: false,
+        });
+    }
+    if !text.is_empty() {
+        // It fails when the connection has ended, and then nobody waits for it.
+        let _ = poll_fn(|cx| link.poll_append(cx, Some(session), &text)).await;
+    }
+}

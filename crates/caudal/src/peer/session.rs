@@ -1,0 +1,165 @@
+//! The life of a connection: made, run, ended, and made again if asked.
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::time::Duration;
+
+use caudal_core::CloseReason;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::driver::Driver;
+use super::handle::Peer;
+use super::link::{Link, Order};
+use crate::config::Config;
+use crate::handler::BoxFuture;
+use crate::reconnect::{Backoff, Gap};
+use crate::router::Router;
+use crate::state::State;
+use crate::transport::Transport;
+
+/// How long a transport may take to close in good order.
+const CLOSE: Duration = Duration::from_secs(10);
+
+/// How a lost connection is made again.
+pub(crate) struct Reconnect {
+    pub(crate) backoff: Backoff,
+    pub(crate) connect:
+        Box<dyn FnMut() -> BoxFuture<Result<Box<dyn Transport>, crate::Error>> + Send>,
+    pub(crate) told: Option<Arc<dyn Fn(Peer, Gap) -> BoxFuture<()> + Send + Sync>>,
+}
+
+/// Runs a connection in a task of its own.
+///
+/// `attend` sees it before it begins, and what that returns is called when it has
+/// ended.
+pub(crate) fn start<T: Transport, E: FnOnce() + Send + 'static>(
+    transport: T,
+    router: impl Into<Arc<Router>>,
+    config: Config,
+    reconnect: Option<Reconnect>,
+    attend: impl FnOnce(&Arc<Link>) -> E,
+) -> Arc<Link> {
+    let framing = transport.framing();
+    let link = Link::new(config, framing, State::Connected, reconnect.is_some());
+    if let Some(remote) = transport.remote() {
+        let _ = link.remote.set(remote);
+    }
+    let span = tracing::info_span!(
+        target: "caudal",
+        "connection",
+        remote = link.remote.get().map(String::as_str),
+    );
+    let life = live(Arc::clone(&link), router.into(), transport, reconnect);
+    let ended = attend(&link);
+    let task = async move {
+        life.await;
+        ended();
+    };
+    tokio::spawn(tracing::Instrument::instrument(task, span));
+    link
+}
+
+async fn live<T: Transport>(
+    link: Arc<Link>,
+    router: Arc<Router>,
+    transport: T,
+    reconnect: Option<Reconnect>,
+) {
+    let mut reason = run(&link, &router, transport).await;
+    if let Some(mut reconnect) = reconnect {
+        while !reason.is_local() {
+            let lost = Instant::now();
+            let failed = link.interrupt(&reason);
+            match connect_again(&link, &mut reconnect, reason).await {
+                Ok((transport, attempts)) => {
+                    link.set_state(State::Connected);
+                    let gap = Gap {
+                        lasted: lost.elapsed(),
+                        attempts,
+                        failed,
+                    };
+                    tracing::info!(target: "caudal", ?gap, "connected again");
+                    if let Some(told) = &reconnect.told {
+                        tokio::spawn(told(Peer::of(&link), gap));
+                    }
+                    reason = run(&link, &router, transport).await;
+                }
+                Err(end) => {
+                    reason = end;
+                    break;
+                }
+            }
+        }
+    }
+    tracing::debug!(target: "caudal", %reason, "closed");
+    link.close(reason);
+    link.announce_closed();
+}
+
+/// Runs one connection to its end, and closes its transport.
+async fn run<T: Transport>(
+    link: &Arc<Link>,
+    router: &Arc<Router>,
+    mut transport: T,
+) -> CloseReason {
+    let reason = Driver::new(&mut transport, link, router).await;
+    if !link.reconnects() || reason.is_local() {
+        // Nobody waits for an answer while the transport takes its time.
+        link.close(reason.clone());
+    }
+    let _ = timeout(CLOSE, poll_fn(|cx| transport.poll_close(cx))).await;
+    reason
+}
+
+/// Tries until it succeeds, is told to stop, or has no try left.
+async fn connect_again(
+    link: &Arc<Link>,
+    reconnect: &mut Reconnect,
+    lost: CloseReason,
+) -> Result<(Box<dyn Transport>, u32), CloseReason> {
+    let mut end = lost;
+    let mut delays = reconnect.backoff.delays();
+    let mut attempts = 0;
+    while let Some(delay) = delays.next() {
+        unless_closed(link, sleep(delay)).await?;
+        attempts += 1;
+        match unless_closed(link, (reconnect.connect)()).await? {
+            Ok(transport) => return Ok((transport, attempts)),
+            Err(error) => {
+                tracing::debug!(target: "caudal", %error, attempts, "not connected");
+                let recoverable = error.is_recoverable();
+                end = CloseReason::failed(error);
+                if !recoverable {
+                    break;
+                }
+            }
+        }
+    }
+    Err(end)
+}
+
+/// Waits for `work`, unless the connection is to be closed meanwhile; calls
+/// whose time is up fail meanwhile too.
+async fn unless_closed<F: Future>(link: &Arc<Link>, work: F) -> Result<F::Output, CloseReason> {
+    let mut work = std::pin::pin!(work);
+    let mut timer = std::pin::pin!(sleep(Duration::ZERO));
+    poll_fn(|cx| {
+        link.set_driver(cx.waker());
+        loop {
+            let waiting = link.look();
+            if matches!(waiting.order, Some(Order::Close | Order::Drain(_))) {
+                return std::task::Poll::Ready(Err(CloseReason::local()));
+            }
+            let Some(deadline) = waiting.next_wakeup else {
+                break;
+            };
+            timer.as_mut().reset(deadline);
+            if timer.as_mut().poll(cx).is_pending() {
+                break;
+            }
+            link.expire();
+        }
+        work.as_mut().poll(cx).map(Ok)
+    })
+    .await
+}

@@ -1,0 +1,38 @@
+//! Buffers that connections share while they have nothing to do with them.
+//!
+//! A connection needs a large buffer to read many messages at once, and for an
+//! instant only: an idle one holds none.
+
+use std::cell::RefCell;
+
+use bytes::BytesMut;
+
+/// The size of a buffer: what is read at once.
+pub(crate) const SIZE: usize = 64 << 10;
+/// How many a thread keeps.
+const KEPT: usize = 8;
+
+thread_local! {
+    static FREE: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty buffer with room for [`SIZE`] bytes.
+pub(crate) fn take() -> BytesMut {
+    let mut buffer = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+    // Takes its front back after bytes were consumed; allocates for a new one.
+    buffer.reserve(SIZE);
+    buffer
+}
+
+/// Gives an empty buffer back. One that has grown beyond its use is freed.
+pub(crate) fn give(buffer: BytesMut) {
+    debug_assert!(buffer.is_empty(), "its bytes would be lost");
+    if buffer.capacity() == 0 || buffer.capacity() > SIZE * 4 {
+        return;
+    }
+    FREE.with_borrow_mut(|free| {
+        if free.len() < KEPT {
+            free.push(buffer);
+        }
+    });
+}

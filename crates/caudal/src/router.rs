@@ -1,0 +1,314 @@
+//! Which handler serves which method.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use caudal_core::JsonRpcError;
+use serde_json::value::RawValue;
+use thiserror::Error;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::context::Context;
+use crate::handler::{IntoMethod, Method};
+use crate::layer::{Handler, Incoming, Layered};
+use crate::peer::Link;
+
+/// Longer names cannot be registered.
+const MAX_NAME: usize = 256;
+
+/// The methods that one side serves. A side without any is a client.
+///
+/// ```
+/// use caudal::{Context, Router};
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize)]
+/// struct Rename { from: String, to: String }
+///
+/// let router = Router::new()
+///     .method("add", |(a, b): (i64, i64)| Ok(a + b)) // plain
+///     .method("rename", |names: Rename| async move { Ok(names.to + &names.from) })
+///     .method("who", |cx: Context| async move { Ok(cx.method().to_owned()) })
+///     .notification("log", |(line,): (String,)| eprintln!("{line}"));
+/// ```
+#[derive(Clone)]
+pub struct Router {
+    routes: HashMap<Arc<str>, Route>,
+    fallback: Route,
+    has_fallback: bool,
+    /// What handlers see in the place of a connection in [`handle`](Self::handle).
+    pub(crate) nowhere: OnceLock<Arc<Link>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) name: Arc<str>,
+    pub(crate) method: Method,
+}
+
+/// Why a method was not registered.
+///
+/// ```
+/// use caudal::{RegisterError, Router};
+///
+/// let mut router = Router::new();
+/// let error = router.try_method("rpc.stop", || Ok(())).unwrap_err();
+/// assert_eq!(error.to_string(), "`rpc.stop` is reserved: names that begin with `rpc.` belong to the specification");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// There is one already.
+    #[error("`{0}` is registered twice; use `replace` to put another handler in its place")]
+    Twice(String),
+    /// The specification keeps `rpc.*` to itself.
+    #[error("`{0}` is reserved: names that begin with `rpc.` belong to the specification")]
+    Reserved(String),
+    /// A name must have something in it.
+    #[error("a method's name must not be blank")]
+    Blank,
+    /// The name is longer than 256 bytes.
+    #[error("a method's name has {0} bytes; at most 256 are allowed")]
+    TooLong(usize),
+    /// Both routers have a fallback.
+    #[error("both routers have a fallback")]
+    TwoFallbacks,
+}
+
+impl Default for Router {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Router {
+    /// A router without methods.
+    #[must_use]
+    pub fn new() -> Self {
+        let unknown = Method::new(|cx: Context, _: Option<Box<RawValue>>| {
+            let unknown = match cx.peer().link().detail() {
+                caudal_core::ErrorDetail::Minimal => JsonRpcError::method_not_found(),
+                _ => JsonRpcError::unknown_method(cx.method()),
+            };
+            Err::<(), _>(unknown)
+        });
+        Self {
+            routes: HashMap::new(),
+            fallback: Route {
+                name: "".into(),
+                method: unknown,
+            },
+            has_fallback: false,
+            nowhere: OnceLock::new(),
+        }
+    }
+
+    /// Serves a method. Notifications of that name reach it too; nobody hears
+    /// what they return.
+    ///
+    /// # Panics
+    /// If the name is taken, blank, longer than 256 bytes, or begins with
+    /// `rpc.`. For names that are known only at run time there is
+    /// [`try_method`](Self::try_method).
+    #[must_use]
+    #[track_caller]
+    pub fn method<M>(mut self, name: &str, handler: impl IntoMethod<M>) -> Self {
+        self.expect(|router| router.try_method(name, handler));
+        self
+    }
+
+    /// Serves a notification, whose handler finishes before any later message of
+    /// its connection starts. A request of that name is answered with `null`, or
+    /// whatever the handler returns.
+    ///
+    /// # Panics
+    /// As [`method`](Self::method).
+    #[must_use]
+    #[track_caller]
+    pub fn notification<M>(self, name: &str, handler: impl IntoMethod<M>) -> Self {
+        self.method(name, handler)
+    }
+
+    /// Serves a method whose name is known only at run time.
+    ///
+    /// # Errors
+    /// [`RegisterError`], and nothing has changed.
+    ///
+    /// ```
+    /// use caudal::Router;
+    ///
+    /// let mut router = Router::new();
+    /// for table in ["users", "orders"] {
+    ///     router.try_method(&format!("{table}.count"), move || Ok(table.len()))?;
+    /// }
+    /// # Ok::<(), caudal::RegisterError>(())
+    /// ```
+    pub fn try_method<M>(
+        &mut self,
+        name: &str,
+        handler: impl IntoMethod<M>,
+    ) -> Result<(), RegisterError> {
+        self.insert(checked(name)?, handler.into_method())
+    }
+
+    /// Serves a method with another handler than before, or for the first time.
+    ///
+    /// # Panics
+    /// If the name is blank, longer than 256 bytes, or begins with `rpc.`.
+    #[must_use]
+    #[track_caller]
+    pub fn replace<M>(mut self, name: &str, handler: impl IntoMethod<M>) -> Self {
+        self.expect(|router| {
+            router.routes.remove(checked(name)?);
+            router.try_method(name, handler)
+        });
+        self
+    }
+
+    /// Serves every method that has no handler of its own;
+    /// [`Context::method`] has the name.
+    ///
+    /// ```
+    /// use caudal::{Context, Router};
+    ///
+    /// let echo = Router::new().fallback(|cx: Context| Ok(cx.method().to_owned()));
+    /// # let _ = echo;
+    /// ```
+    #[must_use]
+    pub fn fallback<M>(mut self, handler: impl IntoMethod<M>) -> Self {
+        self.fallback.method = handler.into_method();
+        self.has_fallback = true;
+        self
+    }
+
+    /// Takes in the methods of another router, with the layers they have there.
+    ///
+    /// # Panics
+    /// If both have a method of the same name, or both a fallback.
+    #[must_use]
+    #[track_caller]
+    pub fn merge(self, other: Self) -> Self {
+        self.namespace("", other)
+    }
+
+    /// Takes in the methods of another router, with `prefix` before their names.
+    ///
+    /// The prefix is taken as it is: `"tools/"`, `"eth_"`, `"calc."`.
+    ///
+    /// # Panics
+    /// If a name is then taken, too long, or reserved, or both have a fallback.
+    ///
+    /// ```
+    /// use caudal::Router;
+    ///
+    /// let calc = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+    /// let router = Router::new().namespace("calc.", calc);
+    /// assert_eq!(router.names().collect::<Vec<_>>(), ["calc.add"]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn namespace(mut self, prefix: &str, other: Self) -> Self {
+        self.expect(|router| {
+            for (name, route) in other.routes {
+                router.insert(checked(&format!("{prefix}{name}"))?, route.method)?;
+            }
+            match (router.has_fallback, other.has_fallback) {
+                (true, true) => return Err(RegisterError::TwoFallbacks),
+                (false, true) => router.fallback = other.fallback,
+                _ => {}
+            }
+            router.has_fallback |= other.has_fallback;
+            Ok(())
+        });
+        self
+    }
+
+    /// Puts a layer around every method that is registered so far, and around
+    /// the answer to unknown ones. The last layer is the outermost.
+    #[must_use]
+    pub fn layer<L, S>(mut self, layer: L) -> Self
+    where
+        L: Layer<Handler, Service = S>,
+        S: Service<Incoming, Response = Box<RawValue>, Error = JsonRpcError, Future: Send>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        for route in self.routes.values_mut().chain([&mut self.fallback]) {
+            let inner = Arc::clone(&route.method.invoke);
+            route.method.invoke = Arc::new(Layered::around(&layer, inner));
+        }
+        self
+    }
+
+    /// The names of all methods, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.routes.keys().map(|name| &**name)
+    }
+
+    /// Answers one message without any connection: for tests, and for a place
+    /// where bytes come and go by other means.
+    ///
+    /// `None` means that no answer is owed. Handlers run in the caller's own
+    /// task; [`Context::peer`] has nobody to call. A blocking handler or one with
+    /// a timeout needs a tokio runtime, as ever.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use caudal::Router;
+    ///
+    /// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+    /// let answer = router.handle(br#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#).await;
+    /// assert_eq!(answer.unwrap(), &br#"{"jsonrpc":"2.0","id":1,"result":3}"#[..]);
+    /// # }
+    /// ```
+    pub async fn handle(&self, message: &[u8]) -> Option<Bytes> {
+        crate::dispatch::handle(self, message).await
+    }
+
+    /// The route for a name, which may be the fallback.
+    pub(crate) fn find(&self, name: &str) -> &Route {
+        self.routes.get(name).unwrap_or(&self.fallback)
+    }
+
+    fn insert(&mut self, name: &str, method: Method) -> Result<(), RegisterError> {
+        let name: Arc<str> = name.into();
+        match self.routes.entry(Arc::clone(&name)) {
+            Entry::Occupied(_) => Err(RegisterError::Twice(name.to_string())),
+            Entry::Vacant(entry) => {
+                entry.insert(Route { name, method });
+                Ok(())
+            }
+        }
+    }
+
+    #[track_caller]
+    fn expect(&mut self, register: impl FnOnce(&mut Self) -> Result<(), RegisterError>) {
+        if let Err(error) = register(self) {
+            panic!("{error}");
+        }
+    }
+}
+
+fn checked(name: &str) -> Result<&str, RegisterError> {
+    if name.trim().is_empty() {
+        Err(RegisterError::Blank)
+    } else if name.len() > MAX_NAME {
+        Err(RegisterError::TooLong(name.len()))
+    } else if name.starts_with("rpc.") {
+        Err(RegisterError::Reserved(name.to_owned()))
+    } else {
+        Ok(name)
+    }
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.routes.keys()).finish()
+    }
+}

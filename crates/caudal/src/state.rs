@@ -1,0 +1,65 @@
+//! Where a connection stands.
+
+use caudal_core::CloseReason;
+use tokio::sync::watch;
+
+/// Where a connection stands.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum State {
+    /// It is being made, for the first time or again. Calls wait.
+    Connecting,
+    /// It is there.
+    Connected,
+    /// It is being closed in good order: what runs may finish.
+    Draining,
+    /// It has ended, and this is why.
+    Closed(CloseReason),
+}
+
+impl State {
+    /// Whether it has ended for good.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+}
+
+/// Watches the state of a connection; made by [`Peer::watch`](crate::Peer::watch).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use caudal::{Peer, Router, State};
+///
+/// let (peer, _other) = Peer::pair(Router::new(), Router::new());
+/// let mut states = peer.watch();
+/// peer.close();
+/// while let Some(state) = states.changed().await {
+///     println!("now {state:?}");
+/// }
+/// assert!(peer.state().is_closed());
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct StateWatch(pub(crate) watch::Receiver<State>);
+
+impl StateWatch {
+    /// The state now.
+    #[must_use]
+    pub fn now(&self) -> State {
+        self.0.borrow().clone()
+    }
+
+    /// The next state that has not been seen yet; `None` after
+    /// [`State::Closed`]. States that came and went in between are skipped.
+    ///
+    /// # Cancel safety
+    /// It can be dropped and called again; no state is lost.
+    pub async fn changed(&mut self) -> Option<State> {
+        if self.0.borrow().is_closed() && !self.0.has_changed().unwrap_or(false) {
+            return None;
+        }
+        self.0.changed().await.ok()?;
+        Some(self.0.borrow_and_update().clone())
+    }
+}

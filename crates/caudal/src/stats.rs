@@ -1,0 +1,128 @@
+//! What a connection has done so far, in numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a connection, or a server with all its connections, has done so far.
+///
+/// ```
+/// assert_eq!(caudal::Stats::default().requests_served, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Requests of the other side that were answered by their handlers.
+    pub requests_served: u64,
+    /// Notifications of the other side that were run.
+    pub notifications_served: u64,
+    /// How many of both ended in an error.
+    pub errors: u64,
+    /// Requests that were refused because too many were in flight.
+    pub overloaded: u64,
+    /// Messages and frames that were not valid.
+    pub invalid: u64,
+    /// Notifications that were dropped, since there was no room for them, and
+    /// messages of ours that were lost with a connection before they were sent.
+    pub dropped: u64,
+    /// Calls that we made.
+    pub calls: u64,
+    /// Calls that failed, for whatever reason.
+    pub calls_failed: u64,
+    /// Notifications that we sent.
+    pub notifications: u64,
+    /// Answers that nobody waited for.
+    pub late_replies: u64,
+    /// Bytes that came in.
+    pub bytes_received: u64,
+    /// Bytes that went out.
+    pub bytes_sent: u64,
+    /// Requests of the other side that run or wait to run now.
+    pub in_flight: u64,
+    /// Calls of ours that wait for an answer now.
+    pub pending: u64,
+}
+
+macro_rules! counters {
+    ($($field:ident),*) => {
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters { $($field: AtomicU64,)* }
+
+        impl Counters {
+            pub(crate) fn snapshot(&self) -> Stats {
+                Stats { $($field: self.$field.load(Relaxed),)* in_flight: 0, pending: 0 }
+            }
+        }
+
+        impl Stats {
+            /// Adds what another connection has done.
+            pub(crate) fn add(&mut self, other: &Self) {
+                $(self.$field += other.$field;)*
+                self.in_flight += other.in_flight;
+                self.pending += other.pending;
+            }
+        }
+    };
+}
+counters!(
+    requests_served,
+    notifications_served,
+    errors,
+    overloaded,
+    invalid,
+    dropped,
+    calls,
+    calls_failed,
+    notifications,
+    late_replies,
+    bytes_received,
+    bytes_sent
+);
+
+impl Counters {
+    #[inline]
+    pub(crate) fn served(&self, request: bool, failed: bool) {
+        let counter = match request {
+            true => &self.requests_served,
+            false => &self.notifications_served,
+        };
+        counter.fetch_add(1, Relaxed);
+        if failed {
+            self.errors.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(crate) fn overloaded(&self) {
+        self.overloaded.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn invalid(&self) {
+        self.invalid.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn dropped(&self, messages: u64) {
+        self.dropped.fetch_add(messages, Relaxed);
+    }
+
+    pub(crate) fn called(&self) {
+        self.calls.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn call_failed(&self) {
+        self.calls_failed.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn notified(&self) {
+        self.notifications.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn late_reply(&self) {
+        self.late_replies.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn received(&self, bytes: usize) {
+        self.bytes_received.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.bytes_sent.fetch_add(bytes as u64, Relaxed);
+    }
+}

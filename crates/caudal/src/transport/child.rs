@@ -1,0 +1,287 @@
+//! A child process that is spoken to through its stdin and stdout.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::pin::Pin;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use caudal_core::{CloseReason, Framing};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Join};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::time::{Sleep, sleep};
+
+use super::stream::Stream;
+use super::{ReceiveError, Transport};
+
+/// What becomes of a child's stderr.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stderr {
+    /// It goes where ours goes.
+    #[default]
+    Inherit,
+    /// Each line is logged with `tracing`, and the last ones are in the reason
+    /// why the connection closed.
+    Capture,
+    /// It is thrown away.
+    Discard,
+}
+
+/// How long the child may take to end by itself when its stdin is closed, and
+/// again when it was asked to end.
+const GRACE: Duration = Duration::from_secs(2);
+/// So much of a captured stderr is kept.
+const TAIL: usize = 8 << 10;
+
+/// A child process that is spoken to through its stdin and stdout.
+///
+/// It runs without a shell and in a process group of its own. When the connection
+/// is closed its stdin is closed; if it does not end then, the whole group is asked
+/// to end, and killed at last. Dropping the transport kills the group at once.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use caudal::transport::{Child, Stderr};
+/// use caudal::{Framing, Peer, Router};
+/// use std::process::Command;
+///
+/// let mut command = Command::new("cat"); // it echoes our own call, so both ends are ours
+/// command.env_clear();
+/// let child = Child::spawn(command, Stderr::Capture, Framing::Line, 1 << 20)?;
+/// let peer = Peer::start(child, Router::new().method("ping", || Ok("pong")));
+/// let pong: String = peer.call("ping", ()).await?;
+/// assert_eq!(pong, "pong");
+/// # Ok(()) }
+/// ```
+pub struct Child {
+    /// Gone when the connection is closed.
+    stream: Option<Stream<Join<ChildStdout, ChildStdin>>>,
+    framing: Framing,
+    child: tokio::process::Child,
+    group: Option<Pid>,
+    name: String,
+    tail: Arc<Mutex<VecDeque<u8>>>,
+    ending: Option<Ending>,
+}
+
+/// How far the end of a child has come.
+struct Ending {
+    patience: Pin<Box<Sleep>>,
+    asked: bool,
+}
+
+impl Child {
+    /// Starts `command`. Its stdin, stdout and stderr are set here; arguments,
+    /// environment and directory are yours.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn spawn(
+        mut command: std::process::Command,
+        stderr: Stderr,
+        framing: Framing,
+        max_message: usize,
+    ) -> io::Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        command.process_group(0);
+        let mut command = tokio::process::Command::from(command);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(match stderr {
+                Stderr::Inherit => Stdio::inherit(),
+                Stderr::Capture => Stdio::piped(),
+                Stderr::Discard => Stdio::null(),
+            })
+            .kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let missing = || io::Error::other("the child's pipes are missing");
+        let stdin = child.stdin.take().ok_or_else(missing)?;
+        let stdout = child.stdout.take().ok_or_else(missing)?;
+        let tail = Arc::default();
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(log(stderr, name.clone(), Arc::clone(&tail)));
+        }
+        let group = child
+            .id()
+            .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        Ok(Self {
+            stream: Some(Stream::new(
+                tokio::io::join(stdout, stdin),
+                framing,
+                max_message,
+            )),
+            framing,
+            child,
+            group,
+            name,
+            tail,
+            ending: None,
+        })
+    }
+
+    /// The process id, while it runs.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // It fails if all of them are gone already.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// Waits for its end, and hastens it when it takes too long.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
+        loop {
+            let status = std::pin::pin!(self.child.wait()).poll(cx);
+            if let Poll::Ready(status) = status {
+                // What it has started itself ends with it.
+                self.signal(Signal::KILL);
+                self.group = None;
+                return Poll::Ready(status);
+            }
+            let ending = self.ending.get_or_insert_with(|| Ending {
+                patience: Box::pin(sleep(GRACE)),
+                asked: false,
+            });
+            ready!(ending.patience.as_mut().poll(cx));
+            let signal = if ending.asked {
+                Signal::KILL
+            } else {
+                Signal::TERM
+            };
+            ending.asked = true;
+            ending.patience = Box::pin(sleep(GRACE));
+            self.signal(signal);
+        }
+    }
+
+    fn exit(&self, status: ExitStatus) -> ExitError {
+        let tail = self
+            .tail
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let bytes: Vec<u8> = tail.iter().copied().collect();
+        ExitError {
+            program: self.name.clone(),
+            status,
+            stderr: String::from_utf8_lossy(&bytes).into_owned(),
+        }
+    }
+}
+
+/// Logs what a child says, and keeps the end of it.
+async fn log(stderr: ChildStderr, name: String, tail: Arc<Mutex<VecDeque<u8>>>) {
+    const LONGEST: u64 = 64 << 10;
+    let mut lines = BufReader::new(stderr);
+    loop {
+        let mut line = Vec::new();
+        match (&mut lines)
+            .take(LONGEST)
+            .read_until(b'\n', &mut line)
+            .await
+        {
+            Ok(1..) => {}
+            _ => return,
+        }
+        let text = String::from_utf8_lossy(&line);
+        tracing::info!(target: "caudal::child", program = %name, "{}", text.trim_end());
+        let mut tail = tail.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        tail.extend(&line);
+        let excess = tail.len().saturating_sub(TAIL);
+        tail.drain(..excess);
+    }
+}
+
+impl Transport for Child {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
+        if self.ending.is_none()
+            && let Some(stream) = &mut self.stream
+            && ready!(stream.poll_advance(cx))?
+        {
+            return Poll::Ready(Ok(self.stream.as_ref().map(Stream::frame)));
+        }
+        // Its output has ended; how it ended itself is the reason.
+        let status = ready!(self.poll_end(cx))?;
+        let exit = self.exit(status);
+        Poll::Ready(Err(ReceiveError::Closed(match status.success() {
+            true => CloseReason::remote_with(exit),
+            false => CloseReason::failed(exit),
+        })))
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
+        let Some(stream) = &mut self.stream else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        match ready!(stream.poll_send(cx, out)) {
+            // It reads no more. Its exit status says more than a broken pipe.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                out.clear();
+                Poll::Ready(Ok(()))
+            }
+            sent => Poll::Ready(sent),
+        }
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // The end of its input asks it to end.
+        self.stream = None;
+        self.poll_end(cx).map(|_| ())
+    }
+
+    fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    fn remote(&self) -> Option<String> {
+        Some(format!("cmd:{}", self.name))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child")
+            .field("program", &self.name)
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a child process ended.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("`{program}` ended: {status}{}", self.shown())]
+#[non_exhaustive]
+pub struct ExitError {
+    /// The program.
+    pub program: String,
+    /// Its status.
+    pub status: ExitStatus,
+    /// The last of its stderr, if it was captured.
+    pub stderr: String,
+}
+
+impl ExitError {
+    fn shown(&self) -> String {
+        match self.stderr.trim_end() {
+            "" => String::new(),
+            stderr => format!("; it said: {stderr}"),
+        }
+    }
+}

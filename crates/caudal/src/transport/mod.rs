@@ -1,0 +1,158 @@
+//! Where frames come from and go to.
+//!
+//! A [`Transport`] moves whole frames and knows nothing of what is in them. The
+//! crate's own are [`Stream`] over any bytes that flow (and so TCP, Unix sockets,
+//! pipes and memory) and [`Child`]. An application may write another one and hand
+//! it to [`Peer::start`](crate::Peer::start).
+
+mod child;
+mod stdio;
+mod stream;
+mod tcp;
+mod unix;
+
+use std::io;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use caudal_core::{CloseReason, FrameError, Framing};
+
+pub use child::{Child, ExitError, Stderr};
+pub use stdio::{Stdio, stdio};
+pub use stream::Stream;
+pub(crate) use tcp::connect as tcp_connect;
+pub(crate) use unix::connect as unix_connect;
+
+/// Moves whole frames, in both directions.
+///
+/// One task owns it and polls it: nothing here needs a lock. All methods follow
+/// the rules of [`Future::poll`](std::future::Future::poll): when one returns
+/// [`Poll::Pending`], the task of `cx` is woken as soon as it is worth trying
+/// again.
+pub trait Transport: Send + Unpin + 'static {
+    /// The next frame, without whatever delimits it; `None` when the other side
+    /// has ended its output in good order.
+    ///
+    /// The frame is lent until the next call. After `None` or a fatal error it is
+    /// not called again.
+    ///
+    /// # Errors
+    /// See [`ReceiveError`]. After one that is not fatal, it is called again.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>>;
+
+    /// Sends from the front of `out` what it can take now, and removes it there.
+    ///
+    /// `out` holds whole messages in the [`framing`](Self::framing) of this
+    /// transport, many of them if many are due; by default that is a newline
+    /// after each, and none within. It is called until `out` is empty; what was
+    /// removed must be on its way before it returns [`Poll::Ready`] with nothing
+    /// left.
+    ///
+    /// # Errors
+    /// The connection cannot be written to any more.
+    fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>>;
+
+    /// Ends the connection in good order, and returns when that is done. Nothing
+    /// is sent after it.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = cx;
+        Poll::Ready(())
+    }
+
+    /// How messages are delimited in [`poll_send`](Self::poll_send).
+    fn framing(&self) -> Framing {
+        Framing::Line
+    }
+
+    /// Who is at the other end, for logs and for
+    /// [`Peer::remote`](crate::Peer::remote).
+    fn remote(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Why no frame could be received.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReceiveError {
+    /// The bytes could not be cut into frames; [`FrameError::is_fatal`] says
+    /// whether the next one can be found. The other side is told.
+    Frame(FrameError),
+    /// The connection cannot be read any more.
+    Closed(CloseReason),
+}
+
+impl From<FrameError> for ReceiveError {
+    fn from(error: FrameError) -> Self {
+        Self::Frame(error)
+    }
+}
+
+impl From<io::Error> for ReceiveError {
+    fn from(error: io::Error) -> Self {
+        Self::Closed(CloseReason::failed(error))
+    }
+}
+
+/// What a server takes connections from.
+pub(crate) enum Listener {
+    Tcp(tokio::net::TcpListener),
+    Unix(unix::Listener),
+}
+
+impl Listener {
+    pub(crate) async fn tcp(host: &str, port: u16) -> io::Result<Self> {
+        Ok(Self::Tcp(
+            tokio::net::TcpListener::bind((host, port)).await?,
+        ))
+    }
+
+    pub(crate) fn unix(path: &std::path::Path) -> io::Result<Self> {
+        Ok(Self::Unix(unix::Listener::bind(path)?))
+    }
+
+    /// The port that the system chose.
+    pub(crate) fn port(&self) -> Option<u16> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
+            Self::Unix(_) => None,
+        }
+    }
+
+    pub(crate) async fn accept(
+        &self,
+        framing: Framing,
+        max_message: usize,
+    ) -> io::Result<Box<dyn Transport>> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, remote) = listener.accept().await?;
+                Ok(Box::new(tcp::stream(stream, remote, framing, max_message)?))
+            }
+            Self::Unix(listener) => Ok(Box::new(listener.accept(framing, max_message).await?)),
+        }
+    }
+}
+
+/// A transport that is chosen at run time.
+impl Transport for Box<dyn Transport> {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
+        (**self).poll_receive(cx)
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
+        (**self).poll_send(cx, out)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        (**self).poll_close(cx)
+    }
+
+    fn framing(&self) -> Framing {
+        (**self).framing()
+    }
+
+    fn remote(&self) -> Option<String> {
+        (**self).remote()
+    }
+}

@@ -1,0 +1,140 @@
+//! Frames over any bytes that flow in order.
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use caudal_core::{FrameReader, Framing};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+
+use super::{ReceiveError, Transport};
+use crate::pool;
+
+/// Frames over a byte stream: a socket, a pair of pipes, a serial line, a TLS
+/// session.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use caudal::transport::Stream;
+/// use caudal::{Framing, Peer, Router};
+///
+/// let (here, there) = tokio::io::duplex(4096);
+/// let router = Router::new().method("ping", || Ok("pong"));
+/// let _server = Peer::start(Stream::new(there, Framing::Header, 1 << 20), router);
+/// let peer = Peer::start(Stream::new(here, Framing::Header, 1 << 20), Router::new());
+/// let pong: String = peer.call("ping", ()).await.unwrap();
+/// assert_eq!(pong, "pong");
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Stream<S> {
+    io: S,
+    framing: Framing,
+    frames: FrameReader,
+    ended: bool,
+    needs_flush: bool,
+    remote: Option<String>,
+}
+
+/// So much room there is at least for what is read.
+const ROOM: usize = 4 << 10;
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
+    /// A transport over `io`, for frames of at most `max_message` bytes. Two
+    /// halves are joined with [`tokio::io::join`].
+    pub fn new(io: S, framing: Framing, max_message: usize) -> Self {
+        Self {
+            io,
+            framing,
+            frames: FrameReader::new(framing, max_message),
+            ended: false,
+            needs_flush: false,
+            remote: None,
+        }
+    }
+
+    /// The same, with a name for the other end.
+    #[must_use]
+    pub fn with_remote(mut self, remote: impl Into<String>) -> Self {
+        self.remote = Some(remote.into());
+        self
+    }
+
+    /// Moves to the next frame; `false` at the end of the stream.
+    pub(super) fn poll_advance(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<bool, ReceiveError>> {
+        loop {
+            if self.frames.advance()? {
+                return Poll::Ready(Ok(true));
+            }
+            if self.ended {
+                return Poll::Ready(Ok(self.frames.advance_last()?));
+            }
+            self.ended = !ready!(self.poll_fill(cx))?;
+        }
+    }
+
+    pub(super) fn frame(&self) -> &[u8] {
+        self.frames.frame()
+    }
+
+    /// Reads once; `false` at the end of the stream.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let buffer = self.frames.buffer_mut();
+        if buffer.capacity() == 0 {
+            let mut pooled = pool::take();
+            self.frames.swap_buffer(&mut pooled);
+        }
+        let buffer = self.frames.buffer_mut();
+        if buffer.capacity() - buffer.len() < ROOM {
+            buffer.reserve(pool::SIZE);
+        }
+        let read = pin!(self.io.read_buf(buffer)).poll(cx);
+        if read.is_pending() {
+            let mut nothing = BytesMut::new();
+            if self.frames.swap_buffer(&mut nothing) {
+                pool::give(nothing);
+            }
+        }
+        read.map_ok(|bytes| bytes > 0)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for Stream<S> {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
+        let found = ready!(self.poll_advance(cx))?;
+        Poll::Ready(Ok(found.then(|| self.frame())))
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
+        while !out.is_empty() {
+            let sent = ready!(Pin::new(&mut self.io).poll_write(cx, out))?;
+            if sent == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            out.advance(sent);
+            self.needs_flush = true;
+        }
+        if self.needs_flush {
+            ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+            self.needs_flush = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.io).poll_shutdown(cx).map(|_| ())
+    }
+
+    fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    fn remote(&self) -> Option<String> {
+        self.remote.clone()
+    }
+}

@@ -1,0 +1,44 @@
+//! TCP sockets: no delay, and dead ones are found.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use caudal_core::Framing;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
+
+use super::stream::Stream;
+
+/// After so much silence the other side is asked whether it is still there,
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+/// and again, some times, after so much more.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Connects to the first address of a host that answers.
+pub(crate) async fn connect(
+    host: &str,
+    port: u16,
+    framing: Framing,
+    max_message: usize,
+) -> io::Result<Stream<TcpStream>> {
+    let socket = TcpStream::connect((host, port)).await?;
+    let remote = socket.peer_addr()?;
+    stream(socket, remote, framing, max_message)
+}
+
+/// Makes a transport of a socket.
+pub(super) fn stream(
+    socket: TcpStream,
+    remote: SocketAddr,
+    framing: Framing,
+    max_message: usize,
+) -> io::Result<Stream<TcpStream>> {
+    // Writes are coalesced here; the kernel must not wait for more.
+    socket.set_nodelay(true)?;
+    let keep_alive = TcpKeepalive::new()
+        .with_time(KEEP_ALIVE)
+        .with_interval(AGAIN);
+    SockRef::from(&socket).set_tcp_keepalive(&keep_alive)?;
+    Ok(Stream::new(socket, framing, max_message).with_remote(remote.to_string()))
+}
