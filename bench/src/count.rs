@@ -4,7 +4,6 @@
 //! writes into it allocates nothing.
 
 use std::alloc::System;
-use std::path::Path;
 use std::process::Command;
 
 use caudal_core::{Message as Decoded, Policy, decode, encode};
@@ -13,7 +12,7 @@ use stats_alloc::{Region, StatsAlloc};
 
 use crate::contestant::{self, DECODED, DECODERS, SERVERS};
 use crate::message::{self, Message};
-use crate::time;
+use crate::{neighbour, time};
 
 /// What one contestant allocates for one message.
 #[derive(Clone, Debug)]
@@ -33,27 +32,8 @@ pub const LARGE_NAME: &str = "large";
 /// # Errors
 /// It could not be built or run, or printed something else.
 pub fn run() -> Result<Vec<Count>, String> {
-    // `cargo run` builds one binary only; this one is its neighbour.
-    let here = std::env::current_exe().map_err(|e| e.to_string())?;
-    let folder = here.parent().ok_or("the binary has no folder")?;
-    let target = folder.parent().ok_or("the binary has no target folder")?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args([
-            "build",
-            "--release",
-            "--quiet",
-            "--bin",
-            "count",
-            "--target-dir",
-        ])
-        .arg(target)
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
-        .status();
-    if !built.map_err(|e| e.to_string())?.success() {
-        return Err("`cargo build --bin count` failed".to_owned());
-    }
-    let output = Command::new(folder.join("count")).output();
+    let [program] = neighbour::build("caudal-bench", ["count"])?;
+    let output = Command::new(program).output();
     let output = output.map_err(|e| format!("count: {e}"))?.stdout;
     let lines = String::from_utf8(output).map_err(|e| e.to_string())?;
     lines.lines().map(parse).collect()

@@ -23,14 +23,19 @@ pub fn describe() -> String {
 #[must_use]
 pub fn versions() -> String {
     const LOCK: &str = include_str!("../Cargo.lock");
-    const SHOWN: [&str; 7] = [
+    const SHOWN: [&str; 12] = [
+        "async-lsp",
         "caudal-core",
         "jsonrpc-core",
         "jsonrpsee",
+        "lsp-server",
         "memchr",
+        "rmcp",
         "serde",
         "serde_json",
         "sonic-rs",
+        "tokio",
+        "tower-lsp-server",
     ];
     let versions = SHOWN.map(|name| {
         let entry = format!("name = \"{name}\"\nversion = \"");

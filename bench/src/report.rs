@@ -10,7 +10,7 @@ use crate::count::{self, Count, LARGE_NAME};
 use crate::message::{self, Message};
 use crate::table::{Table, number, number_or_na};
 use crate::time::{self, Plan, Time};
-use crate::{machine, target};
+use crate::{machine, target, wire};
 
 /// Everything that was measured.
 #[derive(Debug, Default)]
@@ -58,7 +58,9 @@ pub fn whole(quick: bool) -> Result<(String, Vec<String>), String> {
     contestant::check(&messages)?;
     let (measures, have_valgrind) = measure(&messages, quick)?;
     let missed = target::missed(&measures);
-    Ok((write(&messages, &measures, have_valgrind, quick), missed))
+    let mut text = write(&messages, &measures, have_valgrind, quick);
+    text.push_str(&wire::write(&wire::run(quick)?));
+    Ok((text, missed))
 }
 
 fn measure(messages: &[Message], quick: bool) -> Result<(Measures, bool), String> {
@@ -200,9 +202,9 @@ fn large(measures: &Measures) -> Table {
 
 const TITLE: &str = "# Performance
 
-caudal-core beside its peers, in memory. Printed by `cargo run --release` in
-`bench/`: instructions and allocations repeat; times are for ratios within one
-run.
+caudal-core beside its peers in memory, then servers over pipes and sockets.
+Printed by `cargo run --release` in `bench/`: instructions and allocations
+repeat; times are for ratios within one run.
 
 ";
 

@@ -104,7 +104,7 @@ fn warm_up(name: &'static str, message: &Message, plan: Plan, out: &mut Vec<u8>)
 }
 
 impl Spread {
-    fn of(mut samples: Vec<f64>) -> Self {
+    pub(crate) fn of(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
         Self {
             lower: samples[samples.len() / 4],

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::endpoint::{Address, Endpoint, EndpointError};
 use crate::error::Error;
 use crate::handler::BoxFuture;
-use crate::peer::{self, Peer, Reconnect};
+use crate::peer::{self, Peer, Reconnect, Told};
 use crate::reconnect::{Backoff, Gap};
 use crate::router::Router;
 use crate::transport::{self, Transport};
@@ -35,8 +35,6 @@ where
         told: None,
     }
 }
-
-type Told = Arc<dyn Fn(Peer, Gap) -> BoxFuture<()> + Send + Sync>;
 
 /// A connection that is about to be made; made by [`connect`].
 #[must_use = "nothing is connected until this is awaited"]

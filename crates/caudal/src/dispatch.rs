@@ -25,6 +25,7 @@ use crate::handler::{Running, Settings};
 use crate::incident;
 use crate::peer::Link;
 use crate::router::Router;
+use crate::watched::Watched;
 
 /// A call whose handler is not ready yet.
 pub(crate) struct Later {
@@ -33,6 +34,7 @@ pub(crate) struct Later {
     pub(crate) id: Option<Box<str>>,
     pub(crate) context: Option<Context>,
     pub(crate) settings: Settings,
+    pub(crate) watched: Watched,
 }
 
 /// What became of a call.
@@ -114,6 +116,8 @@ pub(crate) struct Exchange<'c> {
     /// Whether `out` is the connection's own, so that what handlers have sent
     /// themselves belongs into it too.
     pub(crate) inline: bool,
+    /// Whether the last answer was an error.
+    pub(crate) failed: bool,
 }
 
 impl Exchange<'_> {
@@ -154,7 +158,8 @@ impl Exchange<'_> {
 
     #[inline]
     fn reply<T: Serialize>(&mut self, id: Option<Id<'_>>, result: Result<T, JsonRpcError>) {
-        self.link.stats.served(id.is_some(), result.is_err());
+        self.failed = result.is_err();
+        self.link.stats.served(id.is_some(), self.failed);
         let Some(id) = id else {
             if let Err(error) = result {
                 tracing::debug!(target: "caudal", %error, "a notification failed");
@@ -164,6 +169,7 @@ impl Exchange<'_> {
         match result {
             Ok(value) => {
                 if let Err(error) = self.put(|out| encode::reply(out, id, &value)) {
+                    self.failed = true;
                     self.error(id, &incident::report(error).to_wire());
                 }
             }
@@ -318,18 +324,26 @@ fn call<'a>(
             &own
         }
     };
-    let span = tracing::debug_span!(target: "caudal", "call", method = %method);
-    let _entered = span.enter();
+    let watched = Watched::begin(method, route.name.is_empty());
     let mut maker = Maker {
         link,
         method,
         id: None,
         context: None,
     };
-    route
-        .method
-        .invoke
-        .invoke(arriving, &mut maker, exchange, route.method.settings)
+    let invoke = &route.method.invoke;
+    let invoked =
+        watched.within(|| invoke.invoke(arriving, &mut maker, exchange, route.method.settings));
+    watched.identify(maker.id);
+    match invoked {
+        Invoked::Done => watched.end(exchange.outcome()),
+        Invoked::Later(mut later) => {
+            later.watched = watched;
+            return Invoked::Later(later);
+        }
+        Invoked::Not(_) => {}
+    }
+    invoked
 }
 
 /// Runs the entries of a batch; their answers keep the order of the entries.
@@ -344,6 +358,7 @@ fn batch(router: &Router, entries: Vec<Message<'_>>, exchange: &mut Exchange<'_>
             out: &mut batch.text,
             framing: None,
             inline: false,
+            failed: false,
         };
         let full = link.is_full(later.len()) || inner.out.len() >= link.config.limits.output;
         let waits = match message {
@@ -370,6 +385,11 @@ fn batch(router: &Router, entries: Vec<Message<'_>>, exchange: &mut Exchange<'_>
 }
 
 impl Exchange<'_> {
+    /// How the last call ended, in a word.
+    pub(crate) fn outcome(&self) -> &'static str {
+        if self.failed { "error" } else { "ok" }
+    }
+
     /// Answers a request that there is no room for.
     pub(crate) fn overloaded(&mut self, id: Id<'_>) {
         self.link.stats.overloaded();
@@ -386,6 +406,7 @@ pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
         out: &mut out,
         framing: None,
         inline: false,
+        failed: false,
     };
     match frame(router, bytes, &mut exchange) {
         Dispatched::Done => {}
@@ -401,6 +422,7 @@ pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
                         out: &mut text,
                         framing: None,
                         inline: false,
+                        failed: false,
                     };
                     let done = later.poll(cx, &mut inner).is_ready();
                     if let (true, Some(place)) = (done, *place) {
@@ -428,6 +450,7 @@ impl Later {
         exchange: &mut Exchange<'_>,
     ) -> Poll<()> {
         let id = self.id.as_deref().and_then(|id| Id::parse(id).ok());
-        self.future.as_mut().poll_reply(cx, id, exchange)
+        let future = self.future.as_mut();
+        self.watched.within(|| future.poll_reply(cx, id, exchange))
     }
 }

@@ -21,6 +21,7 @@ use crate::context::{Context, Maker};
 use crate::dispatch::{Arriving, Exchange, Invoked, Later};
 use crate::layer::Incoming;
 use crate::params::NoParams;
+use crate::watched::Watched;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -420,6 +421,7 @@ pub(crate) fn first_poll<'a>(
         id: id.map(|id| id.as_str().into()),
         context: maker.context.take(),
         settings,
+        watched: Watched::default(),
     })
 }
 

@@ -14,6 +14,8 @@ mod extensions;
 pub mod handler;
 mod incident;
 pub mod layer;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod params;
 mod peer;
 mod pool;
@@ -24,6 +26,7 @@ mod state;
 mod stats;
 mod tap;
 pub mod transport;
+mod watched;
 
 pub use caudal_core::{
     CallError, CloseReason, CorrelationId, ErrorCode, ErrorDetail, ExtraMembers, FrameError,

@@ -31,13 +31,18 @@ fn calculator() -> Router {
             tokio::task::yield_now().await;
             Ok(cx.method().to_owned())
         })
-        .method("hash", Method::blocking(|(text,): (String,)| Ok(text.len())))
+        .method(
+            "hash",
+            Method::blocking(|(text,): (String,)| Ok(text.len())),
+        )
         .method("slow", |(ms,): (u64,)| async move {
             tokio::time::sleep(Duration::from_millis(ms)).await;
             Ok(ms)
         })
         .method("fail", || Err::<(), _>(JsonRpcError::new(1001, "no")))
-        .method("panic", |(): ()| -> Result<(), JsonRpcError> { panic!("boom") })
+        .method("panic", |(): ()| -> Result<(), JsonRpcError> {
+            panic!("boom")
+        })
         .notification("log", |_: (String,)| ())
 }
 
@@ -52,7 +57,10 @@ async fn every_shape_of_handler_answers() {
     let sync: (String, i64) = peer.call("named_sync", &named).await.unwrap();
     assert_eq!(sync, ("named_sync".to_owned(), 2));
     assert_eq!(peer.call::<_, String>("ping", ()).await.unwrap(), "pong");
-    assert_eq!(peer.call::<_, String>("ping_async", ()).await.unwrap(), "pong");
+    assert_eq!(
+        peer.call::<_, String>("ping_async", ()).await.unwrap(),
+        "pong"
+    );
     assert_eq!(peer.call::<_, String>("who", ()).await.unwrap(), "who");
     assert_eq!(peer.call::<_, usize>("hash", ("abc",)).await.unwrap(), 3);
     assert_eq!(peer.call::<_, u64>("slow", (5,)).await.unwrap(), 5);

@@ -185,6 +185,7 @@ impl Core {
             out: &mut self.out,
             framing: Some(self.link.framing),
             inline: true,
+            failed: false,
         }
     }
 
@@ -299,6 +300,7 @@ impl Core {
             out: &mut self.out,
             framing: Some(self.link.framing),
             inline: true,
+            failed: false,
         };
         match dispatch::frame(&self.router, frame, &mut exchange) {
             Dispatched::Done => {}
@@ -418,6 +420,7 @@ impl Core {
             out: &mut self.out,
             framing: Some(self.link.framing),
             inline: true,
+            failed: false,
         };
         match dispatch::message(&self.router, message, &mut exchange) {
             Dispatched::Done => {}

@@ -183,7 +183,6 @@ impl Peer {
     }
 
     /// Several calls and notifications that are sent as one message.
-    #[must_use]
     pub fn batch(&self) -> Batch<'_> {
         Batch::new(&self.link)
     }

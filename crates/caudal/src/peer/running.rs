@@ -8,7 +8,6 @@ use std::task::Poll;
 use bytes::BytesMut;
 use caudal_core::{Id, JsonRpcError};
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
 
 use super::link::Link;
 use crate::batch::Batch;
@@ -37,15 +36,25 @@ pub(super) fn spawn(link: &Arc<Link>, later: Later, place: Place) {
     let holds = later.id.is_none() || later.settings.serial;
     let (key, session) = link.enter(later.id.clone(), token.clone(), holds);
     let link = Arc::clone(link);
-    let span = tracing::Span::current();
-    tokio::spawn(
-        async move {
-            let text = run(&link, later, &token, &place).await;
-            deliver(&link, session, place, text).await;
-            link.leave(key, holds);
-        }
-        .instrument(span),
-    );
+    let entered = Entered { link, key, holds };
+    tokio::spawn(async move {
+        let link = &entered.link;
+        let text = run(link, later, &token, &place).await;
+        deliver(link, session, place, text).await;
+    });
+}
+
+/// Whatever happens to the task of a call, the connection learns of its end.
+struct Entered {
+    link: Arc<Link>,
+    key: usize,
+    holds: bool,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.link.leave(self.key, self.holds);
+    }
 }
 
 /// Runs a call to its end, and returns its answer.
@@ -61,6 +70,7 @@ async fn run(
         out: &mut text,
         framing: matches!(place, Place::Alone).then_some(link.framing),
         inline: false,
+        failed: false,
     };
     let end = {
         let mut cancelled = pin!(token.cancelled());
@@ -83,31 +93,34 @@ async fn run(
         })
         .await
     };
-    let id = later.id.as_deref().and_then(|id| Id::parse(id).ok());
-    match end {
-        End::Done => {}
+    let Later {
+        future,
+        id,
+        watched,
+        ..
+    } = later;
+    let id = id.as_deref().and_then(|id| Id::parse(id).ok());
+    let cancel = link.config.dialect.cancel.as_ref();
+    let (outcome, answer) = match end {
+        End::Done => (exchange.outcome(), None),
         End::Cancelled => {
-            drop(later.future);
-            tracing::debug!(target: "caudal", "cancelled");
-            let answer = link
-                .config
-                .dialect
-                .cancel
-                .as_ref()
-                .and_then(|cancel| cancel.answer);
-            if let (Some(id), Some(code)) = (id, answer) {
-                exchange.error(id, &JsonRpcError::new(code, "Request cancelled"));
-            }
+            let code = cancel.and_then(|cancel| cancel.answer);
+            let error = code.map(|code| JsonRpcError::new(code, "Request cancelled"));
+            ("cancelled", error)
         }
         End::TimedOut => {
-            drop(later.future);
             token.cancel();
-            tracing::info!(target: "caudal", "the handler did not finish in time");
-            if let Some(id) = id {
-                exchange.error(id, &JsonRpcError::new(-32_001, "Request timed out"));
-            }
+            let error = JsonRpcError::new(-32_001, "Request timed out");
+            ("timeout", Some(error))
         }
+    };
+    // It may hold what others wait for, and it may panic when it is dropped.
+    exchange.guard(None, |_| drop(future));
+    if let (Some(id), Some(error)) = (id, answer) {
+        exchange.error(id, &error);
     }
+    watched.within(|| tracing::debug!(target: "caudal", outcome, "ended"));
+    watched.end(outcome);
     text
 }
 
@@ -125,6 +138,7 @@ async fn deliver(link: &Arc<Link>, session: u64, place: Place, mut text: BytesMu
             out: &mut text,
             framing: Some(link.framing),
             inline: false,
+            failed: false,
         });
     }
     if !text.is_empty() {

@@ -20,12 +20,17 @@ use crate::transport::Transport;
 /// How long a transport may take to close in good order.
 const CLOSE: Duration = Duration::from_secs(10);
 
+/// Makes a connection anew.
+pub(crate) type Connector =
+    Box<dyn FnMut() -> BoxFuture<Result<Box<dyn Transport>, crate::Error>> + Send>;
+/// Is told of every gap.
+pub(crate) type Told = Arc<dyn Fn(Peer, Gap) -> BoxFuture<()> + Send + Sync>;
+
 /// How a lost connection is made again.
 pub(crate) struct Reconnect {
     pub(crate) backoff: Backoff,
-    pub(crate) connect:
-        Box<dyn FnMut() -> BoxFuture<Result<Box<dyn Transport>, crate::Error>> + Send>,
-    pub(crate) told: Option<Arc<dyn Fn(Peer, Gap) -> BoxFuture<()> + Send + Sync>>,
+    pub(crate) connect: Connector,
+    pub(crate) told: Option<Told>,
 }
 
 /// Runs a connection in a task of its own.
@@ -118,9 +123,8 @@ async fn connect_again(
     lost: CloseReason,
 ) -> Result<(Box<dyn Transport>, u32), CloseReason> {
     let mut end = lost;
-    let mut delays = reconnect.backoff.delays();
     let mut attempts = 0;
-    while let Some(delay) = delays.next() {
+    for delay in reconnect.backoff.delays() {
         unless_closed(link, sleep(delay)).await?;
         attempts += 1;
         match unless_closed(link, (reconnect.connect)()).await? {

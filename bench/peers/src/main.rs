@@ -1,0 +1,39 @@
+//! `peers CONTESTANT stdio FRAMING`: a server with one method, `add`.
+//!
+//! ```text
+//! async-lsp         header framing
+//! tower-lsp-server  header framing
+//! lsp-server        header framing
+//! rmcp              line framing: MCP, with `add` as a tool
+//! ```
+//!
+//! Each with the smallest handler, the pipes and the runtime that its own
+//! documentation recommends.
+
+mod async_lsp;
+mod lsp_server;
+mod rmcp;
+mod tower_lsp_server;
+
+use std::process::ExitCode;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let served = match arguments[..] {
+        ["async-lsp", "stdio", "header"] => async_lsp::serve(),
+        ["tower-lsp-server", "stdio", "header"] => tower_lsp_server::serve(),
+        ["lsp-server", "stdio", "header"] => lsp_server::serve(),
+        ["rmcp", "stdio", "line"] => rmcp::serve(),
+        _ => Err("peers CONTESTANT stdio line|header, if it can".into()),
+    };
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("peers: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}

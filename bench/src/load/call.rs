@@ -1,0 +1,171 @@
+//! What is sent and what must come back.
+//!
+//! Every call is the same text but for six digits, which are both its id and
+//! the first of the two numbers to add: writing it is a copy and a patch, and
+//! each reply can be checked on its own, in whatever order replies come.
+
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use crate::Problem;
+use crate::frames::Framing;
+
+/// The ids go round, all of six digits; what is in flight must stay far below.
+pub(crate) const IDS: u64 = 900_000;
+const FIRST: u64 = 100_000;
+pub(crate) const MOST_IN_FLIGHT: u64 = 100_000;
+
+/// How the servers want to be greeted and called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Plain,
+    Lsp,
+    Mcp,
+}
+
+impl FromStr for Dialect {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "plain" => Ok(Self::Plain),
+            "lsp" => Ok(Self::Lsp),
+            "mcp" => Ok(Self::Mcp),
+            other => Err(format!("no dialect `{other}`")),
+        }
+    }
+}
+
+impl Dialect {
+    /// What must be sent before the first call, and what once that has been
+    /// answered.
+    pub(crate) fn greeting(self) -> Option<[&'static str; 2]> {
+        match self {
+            Self::Plain => None,
+            Self::Lsp => Some([
+                r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}"#,
+                r#"{"jsonrpc":"2.0","method":"initialized","params":{}}"#,
+            ]),
+            Self::Mcp => Some([
+                r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"load","version":"0"}}}"#,
+                r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            ]),
+        }
+    }
+
+    fn add(self) -> &'static str {
+        match self {
+            Self::Plain | Self::Lsp => {
+                r#"{"jsonrpc":"2.0","id":100000,"method":"add","params":[100000,7]}"#
+            }
+            Self::Mcp => {
+                r#"{"jsonrpc":"2.0","id":100000,"method":"tools/call","params":{"name":"add","arguments":{"a":100000,"b":7}}}"#
+            }
+        }
+    }
+
+    /// Whether `reply` is the right one for its id.
+    pub(crate) fn check(self, reply: &[u8]) -> Result<(), Problem> {
+        let wrong = || format!("wrong reply: {}", String::from_utf8_lossy(reply));
+        let reply: Value = serde_json::from_slice(reply).map_err(|_| wrong())?;
+        let id = reply["id"].as_u64().ok_or_else(wrong)?;
+        let right = match self {
+            Self::Mcp => {
+                let text = reply["result"]["content"][0]["text"].as_str();
+                text.and_then(|text| text.parse().ok()) == Some(id + 7)
+            }
+            // The open loop has a second method, whose result is its params.
+            _ => reply["result"] == id + 7 || reply["result"][0] == padding(),
+        };
+        match right && (FIRST..FIRST + IDS).contains(&id) {
+            true => Ok(()),
+            false => Err(wrong().into()),
+        }
+    }
+}
+
+/// An `echo` of about 1 KB.
+fn echo() -> String {
+    let padding = padding();
+    format!(r#"{{"jsonrpc":"2.0","id":100000,"method":"echo","params":["{padding}"]}}"#)
+}
+
+fn padding() -> String {
+    "caudal ".repeat(128)
+}
+
+/// A call whose id can be changed.
+#[derive(Debug)]
+pub(crate) struct Call {
+    frame: Vec<u8>,
+    /// Where the six digits are.
+    spots: Vec<usize>,
+}
+
+impl Call {
+    pub(crate) fn add(dialect: Dialect, framing: Framing) -> Self {
+        Self::new(dialect.add(), framing)
+    }
+
+    pub(crate) fn echo(framing: Framing) -> Self {
+        Self::new(&echo(), framing)
+    }
+
+    fn new(text: &str, framing: Framing) -> Self {
+        let frame = framing.frame(text);
+        let digits = FIRST.to_string();
+        let spots = memchr::memmem::find_iter(&frame, digits.as_bytes()).collect();
+        Self { frame, spots }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.frame.len()
+    }
+
+    /// Appends the call with the id of `number`.
+    pub(crate) fn append(&mut self, number: u64, out: &mut Vec<u8>) {
+        let mut rest = FIRST + number % IDS;
+        let mut digits = [0; 6];
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        for &spot in &self.spots {
+            self.frame[spot..spot + 6].copy_from_slice(&digits);
+        }
+        out.extend_from_slice(&self.frame);
+    }
+}
+
+/// The number that was given to `append`, modulo `IDS`, from a reply.
+pub(crate) fn number_of(reply: &[u8]) -> Option<u64> {
+    let id = memchr::memmem::find(reply, br#""id":"#)? + 5;
+    let digits = std::str::from_utf8(reply.get(id..id + 6)?).ok()?;
+    digits.parse::<u64>().ok()?.checked_sub(FIRST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Call, Dialect, Framing, number_of};
+
+    #[test]
+    fn a_call_carries_its_number() {
+        let mut call = Call::add(Dialect::Plain, Framing::Line);
+        let mut out = Vec::new();
+        call.append(23, &mut out);
+        let text = r#"{"jsonrpc":"2.0","id":100023,"method":"add","params":[100023,7]}"#;
+        assert_eq!(out, format!("{text}\n").as_bytes());
+        assert_eq!(number_of(&out), Some(23));
+    }
+
+    #[test]
+    fn only_the_right_sum_is_right() {
+        let check = |text: &str| Dialect::Plain.check(text.as_bytes()).is_ok();
+        assert!(check(r#"{"jsonrpc":"2.0","id":100023,"result":100030}"#));
+        assert!(!check(r#"{"jsonrpc":"2.0","id":100023,"result":100031}"#));
+        assert!(!check(
+            r#"{"jsonrpc":"2.0","id":100023,"error":{"code":1}}"#
+        ));
+    }
+}

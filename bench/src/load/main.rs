@@ -1,0 +1,140 @@
+//! Loads a server with calls of `add` and prints one line of JSON.
+//!
+//! ```text
+//! load [OPTIONS] -- SERVER ARGUMENTS…
+//! load [OPTIONS] --connect 127.0.0.1:PORT
+//!
+//! --framing line|header     where a message ends            (line)
+//! --dialect plain|lsp|mcp   handshake and shape of a call   (plain)
+//! --window N                so many calls in flight         (1)
+//! --seconds S               how long to send                (1)
+//! --requests N              or how many to send at most
+//! --tcp                     the server prints a port; use it
+//! --same-core               this process and the server on CPU 0
+//! --rate R                  open loop: R calls a second, whatever comes back
+//! --connections C           open loop: over so many connections, implies --tcp (16)
+//! ```
+//!
+//! One thread, no runtime: it must take less of the machine than what it
+//! measures, and says how much it took.
+
+mod call;
+mod closed;
+mod frames;
+mod link;
+mod open;
+mod process;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use call::Dialect;
+use frames::Framing;
+
+/// What was asked for.
+#[derive(Debug)]
+struct Plan {
+    framing: Framing,
+    dialect: Dialect,
+    window: u64,
+    time: Duration,
+    requests: u64,
+    tcp: bool,
+    same_core: bool,
+    rate: Option<f64>,
+    connections: usize,
+    connect: Option<SocketAddr>,
+    server: Vec<String>,
+}
+
+type Problem = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            eprintln!("load: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<String, Problem> {
+    let plan = parse(std::env::args().skip(1))?;
+    guard(plan.time * 3 + Duration::from_secs(20));
+    if plan.same_core {
+        process::pin_to_first_core()?;
+    }
+    let figures = match plan.rate {
+        None => closed::run(&plan)?,
+        Some(rate) => open::run(&plan, rate)?,
+    };
+    Ok(serde_json::to_string(&figures)?)
+}
+
+/// Ends this process if a server never answers; the server then sees the end
+/// of its input. Sleeps all the time, so it takes nothing from the measurement.
+fn guard(limit: Duration) {
+    std::thread::spawn(move || {
+        std::thread::sleep(limit);
+        eprintln!("load: no end after {limit:?}");
+        std::process::exit(1);
+    });
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
+    let mut plan = Plan {
+        framing: Framing::Line,
+        dialect: Dialect::Plain,
+        window: 1,
+        time: Duration::from_secs(1),
+        requests: u64::MAX,
+        tcp: false,
+        same_core: false,
+        rate: None,
+        connections: 16,
+        connect: None,
+        server: Vec::new(),
+    };
+    while let Some(argument) = arguments.next() {
+        let mut value = || {
+            let value = arguments.next();
+            value.ok_or_else(|| format!("{argument} needs a value"))
+        };
+        match argument.as_str() {
+            "--framing" => plan.framing = value()?.parse()?,
+            "--dialect" => plan.dialect = value()?.parse()?,
+            "--window" => plan.window = value()?.parse()?,
+            "--seconds" => plan.time = Duration::try_from_secs_f64(value()?.parse()?)?,
+            "--requests" => plan.requests = value()?.parse()?,
+            "--tcp" => plan.tcp = true,
+            "--same-core" => plan.same_core = true,
+            "--rate" => plan.rate = Some(value()?.parse()?),
+            "--connections" => plan.connections = value()?.parse()?,
+            "--connect" => plan.connect = Some(value()?.parse()?),
+            "--" => plan.server = arguments.by_ref().collect(),
+            other => return Err(format!("unknown argument `{other}`").into()),
+        }
+    }
+    let fits = |count: u64| (1..=call::MOST_IN_FLIGHT).contains(&count);
+    match &plan {
+        Plan { connect, .. } if connect.is_some_and(|address| !address.ip().is_loopback()) => {
+            Err("only this machine is ever loaded".into())
+        }
+        Plan { window, .. } if !fits(*window) => Err("no such number in flight".into()),
+        Plan { time, .. } if time.as_secs() > 600 => Err("at most 600 seconds".into()),
+        Plan { connections, .. } if !(1..=1000).contains(connections) => {
+            Err("1 to 1000 connections".into())
+        }
+        Plan {
+            connect, server, ..
+        } if connect.is_some() != server.is_empty() => {
+            Err("either --connect or -- and a server".into())
+        }
+        _ => Ok(plan),
+    }
+}

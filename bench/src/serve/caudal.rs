@@ -1,0 +1,35 @@
+//! caudal as a user gets it: every limit, timeout, order rule and statistic on.
+
+use caudal::{Address, RawValue, Router};
+
+use super::{Framing, Outcome, Transport};
+
+/// `asynchronous` makes the handler of `add` a future that is ready at once.
+pub(super) fn serve(transport: Transport, framing: Framing, asynchronous: bool) -> Outcome {
+    let router = match asynchronous {
+        false => Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b)),
+        true => Router::new().method("add", |(a, b): (i64, i64)| async move { Ok(a + b) }),
+    };
+    let router = router.method("echo", |params: Box<RawValue>| Ok(params));
+    let framing = match framing {
+        Framing::Line => "line",
+        Framing::Header => "header",
+    };
+    let endpoint = match transport {
+        Transport::Stdio => format!("stdio:?framing={framing}"),
+        Transport::Tcp => format!("tcp://127.0.0.1:0?framing={framing}"),
+    };
+    // One thread for a pipe, as a plug-in would have; all cores for a server.
+    let mut runtime = match transport {
+        Transport::Stdio => tokio::runtime::Builder::new_current_thread(),
+        Transport::Tcp => tokio::runtime::Builder::new_multi_thread(),
+    };
+    runtime.enable_all().build()?.block_on(async {
+        let server = caudal::serve(endpoint, router).await?;
+        if let Address::Tcp { port, .. } = server.endpoint().address() {
+            super::announce(*port)?;
+        }
+        server.wait().await;
+        Ok(())
+    })
+}

@@ -1,0 +1,98 @@
+//! `serve CONTESTANT stdio|tcp [line|header]`: a server with one method, `add`.
+//!
+//! ```text
+//! bare           every framing and transport; also knows `echo`
+//! caudal         the same, with a plain handler
+//! caudal-async   the same, with a handler that is a ready future
+//! ```
+//!
+//! The peers are in a package of their own, `peers`.
+//!
+//! Over TCP a server listens on a free port of 127.0.0.1, prints the port on a
+//! line of its own, and ends when its standard input does.
+
+mod bare;
+mod caudal;
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::ExitCode;
+
+/// Where one message ends and the next begins.
+#[derive(Clone, Copy, Debug)]
+enum Framing {
+    Line,
+    Header,
+}
+
+/// How the bytes travel.
+#[derive(Clone, Copy, Debug)]
+enum Transport {
+    Stdio,
+    Tcp,
+}
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("serve: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> Outcome {
+    let (name, transport, framing) = match *arguments {
+        [name, transport] => (name, transport, "line"),
+        [name, transport, framing] => (name, transport, framing),
+        _ => return Err("serve CONTESTANT stdio|tcp [line|header]".into()),
+    };
+    let transport = match transport {
+        "stdio" => Transport::Stdio,
+        "tcp" => Transport::Tcp,
+        other => return Err(format!("no transport `{other}`").into()),
+    };
+    let framing = match framing {
+        "line" => Framing::Line,
+        "header" => Framing::Header,
+        other => return Err(format!("no framing `{other}`").into()),
+    };
+    match name {
+        "bare" => bare::serve(transport, framing),
+        "caudal" => caudal::serve(transport, framing, false),
+        "caudal-async" => caudal::serve(transport, framing, true),
+        _ => Err(format!("no contestant `{name}`").into()),
+    }
+}
+
+/// Listens on a free port of this machine only, and says which.
+fn listen() -> std::io::Result<TcpListener> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    announce(listener.local_addr()?.port())?;
+    Ok(listener)
+}
+
+/// Says where this server listens, and ends it when nobody wants it any more.
+fn announce(port: u16) -> std::io::Result<()> {
+    println!("{port}");
+    std::io::stdout().flush()?;
+    // Whoever started this process holds the other end: nothing stays behind
+    // when that process goes.
+    std::thread::spawn(|| {
+        let mut ignored = [0; 64];
+        while matches!(std::io::stdin().read(&mut ignored), Ok(1..)) {}
+        std::process::exit(0);
+    });
+    Ok(())
+}
+
+/// The next connection, which sends what is written at once.
+fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
+    let (stream, _) = listener.accept()?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}

@@ -1,0 +1,33 @@
+//! Servers as processes of their own: pipes, sockets, and the kernel between.
+//!
+//! ```text
+//! race ── for each turn ──→ load ⇄ serve, peers
+//!   └→ tables
+//! ```
+
+mod race;
+mod tables;
+
+use serde::{Deserialize, Serialize};
+
+pub use race::{Outcome, Race, Scene, run};
+pub use tables::write;
+
+/// What `load` prints about one turn.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Figures {
+    pub requests: u64,
+    pub seconds: f64,
+    pub per_second: f64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    /// The part of one processor that the load generator took.
+    pub load_cpu: f64,
+    /// The same for the server, if it was the generator's own child.
+    pub server_cpu: Option<f64>,
+    /// Calls of `write` and `writev`; sending on a socket is not one of them.
+    pub server_writes: Option<u64>,
+    /// Open loop only: how late the generator itself was.
+    pub late_p99_ns: Option<u64>,
+}
