@@ -1,4 +1,4 @@
-//! Two peers in memory: calls in both directions, order, settling.
+//! Two peers: calls in both directions, order, settling, cancelling, timeouts.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -6,10 +6,23 @@
     reason = "a test may"
 )]
 
+mod support;
+
+use std::future::{Future, IntoFuture};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-use caudal::{CallError, Context, JsonRpcError, Method, Peer, Router};
+use caudal::{
+    CallError, Cancel, Config, Context, Dialect, IdFormat, JsonRpcError, Method, Peer, Router,
+    State,
+};
 use serde::Deserialize;
+use serde_json::json;
+use support::{Log, Raw};
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Instant, sleep};
 
 #[derive(Deserialize)]
 struct Named {
@@ -36,7 +49,7 @@ fn calculator() -> Router {
             Method::blocking(|(text,): (String,)| Ok(text.len())),
         )
         .method("slow", |(ms,): (u64,)| async move {
-            tokio::time::sleep(Duration::from_millis(ms)).await;
+            sleep(Duration::from_millis(ms)).await;
             Ok(ms)
         })
         .method("fail", || Err::<(), _>(JsonRpcError::new(1001, "no")))
@@ -52,7 +65,7 @@ async fn every_shape_of_handler_answers() {
     let (peer, _server) = Peer::pair(Router::new(), calculator());
     assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
     assert_eq!(peer.call::<_, i64>("add_async", (1, 2)).await.unwrap(), 3);
-    let named = serde_json::json!({"a": 5, "b": 3});
+    let named = json!({"a": 5, "b": 3});
     assert_eq!(peer.call::<_, i64>("named", &named).await.unwrap(), 2);
     let sync: (String, i64) = peer.call("named_sync", &named).await.unwrap();
     assert_eq!(sync, ("named_sync".to_owned(), 2));
@@ -71,4 +84,725 @@ async fn every_shape_of_handler_answers() {
     assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
     let error = peer.call::<_, ()>("nope", ()).await.unwrap_err();
     assert!(matches!(error, CallError::Remote(e) if e.message == "Method not found: nope"));
+    let error = peer.call::<_, String>("add", (1, 2)).await.unwrap_err();
+    assert!(matches!(error, CallError::Result(_)), "{error:?}");
+    let error = peer.call::<_, ()>("add", 7).await.unwrap_err();
+    assert!(matches!(error, CallError::Encode(_)), "{error:?}");
+}
+
+/// Both sides call each other at once, under ids that are the same.
+///
+/// Proves: A27, A31, A34
+#[tokio::test]
+async fn ids_of_the_two_directions_never_mix() {
+    let router = |name: &'static str| {
+        Router::new().method("who", move |(n,): (usize,)| async move {
+            tokio::task::yield_now().await;
+            Ok((name, n))
+        })
+    };
+    let (one, two) = Peer::pair(router("one"), router("two"));
+    let calls = |peer: Peer, expected: &'static str| async move {
+        let calls = (0..500).map(|n| {
+            let peer = peer.clone();
+            tokio::spawn(async move { peer.call::<_, (String, usize)>("who", (n,)).await })
+        });
+        for (n, call) in calls.collect::<Vec<_>>().into_iter().enumerate() {
+            assert_eq!(call.await.unwrap().unwrap(), (expected.to_owned(), n));
+        }
+    };
+    tokio::join!(calls(one.clone(), "two"), calls(two.clone(), "one"));
+    assert_eq!((one.stats().pending, two.stats().pending), (0, 0));
+    assert_eq!((one.stats().calls, one.stats().requests_served), (500, 500));
+}
+
+/// Proves: A30
+#[tokio::test]
+async fn handlers_call_back_and_back_again() {
+    fn router() -> Router {
+        Router::new().method("down", |cx: Context, (n,): (u32,)| async move {
+            match n {
+                0 => Ok(0),
+                n => Ok(cx.peer().call::<_, u32>("down", (n - 1,)).await? + 1),
+            }
+        })
+    }
+    let (one, _two) = Peer::pair(router(), router());
+    assert_eq!(one.call::<_, u32>("down", (200,)).await.unwrap(), 200);
+}
+
+/// A notification's handler that calls back holds up what follows it, but not the
+/// answer that it waits for.
+#[tokio::test]
+async fn a_notification_may_call_back_while_others_wait_behind_it() {
+    let log = Log::default();
+    let (served, notified) = (log.clone(), log.clone());
+    let server = Router::new()
+        .notification("note", move |cx: Context| {
+            let notified = notified.clone();
+            async move {
+                let answer: String = cx.peer().call("ask", ()).await?;
+                notified.add(format!("note {answer}"));
+                Ok(())
+            }
+        })
+        .method("next", move || {
+            served.add("next");
+            Ok(())
+        });
+    let client = Router::new().method("ask", || async {
+        sleep(Duration::from_millis(20)).await;
+        Ok("answer")
+    });
+    let (peer, _server) = Peer::pair(client, server);
+    peer.notify("note", ()).await.unwrap();
+    peer.call::<_, ()>("next", ()).await.unwrap();
+    assert_eq!(log.take(), ["note answer", "next"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notification_finishes_before_any_later_message_starts() {
+    let log = Log::default();
+    let (n, r) = (log.clone(), log.clone());
+    let router = Router::new()
+        .notification("note", move |(name, ms): (String, u64)| {
+            let log = n.clone();
+            async move {
+                log.add(format!("{name} begins"));
+                sleep(Duration::from_millis(ms)).await;
+                log.add(format!("{name} ends"));
+            }
+        })
+        .method("ask", move |(name, ms): (String, u64)| {
+            let log = r.clone();
+            async move {
+                log.add(format!("{name} begins"));
+                sleep(Duration::from_millis(ms)).await;
+                log.add(format!("{name} ends"));
+                Ok(())
+            }
+        });
+    let (peer, _server) = Peer::pair(Router::new(), router);
+    peer.notify("note", ("a", 30)).await.unwrap();
+    peer.notify("note", ("b", 0)).await.unwrap();
+    let mut batch = peer.batch();
+    batch.notify("note", ("c", 20)).unwrap();
+    let d = batch.call::<()>("ask", ("d", 5)).unwrap();
+    batch.send().await.unwrap();
+    let e = tokio::spawn({
+        let peer = peer.clone();
+        async move { peer.call::<_, ()>("ask", ("e", 10)).await }
+    });
+    let f = tokio::spawn({
+        let peer = peer.clone();
+        async move {
+            tokio::task::yield_now().await;
+            peer.call::<_, ()>("ask", ("f", 1)).await
+        }
+    });
+    d.await.unwrap();
+    e.await.unwrap().unwrap();
+    f.await.unwrap().unwrap();
+    assert_eq!(
+        log.take(),
+        [
+            "a begins", "a ends", "b begins", "b ends", "c begins", "d begins", "d ends", "c ends",
+            "e begins", "f begins", "f ends", "e ends",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_serial_method_finishes_before_any_later_message_starts() {
+    let log = Log::default();
+    let (s, p) = (log.clone(), log.clone());
+    let router = Router::new()
+        .method(
+            "initialize",
+            Method::new(move || {
+                let log = s.clone();
+                async move {
+                    sleep(Duration::from_millis(50)).await;
+                    log.add("initialized");
+                    Ok(())
+                }
+            })
+            .serial(),
+        )
+        .method("ping", move || {
+            p.add("ping");
+            Ok(())
+        });
+    let (peer, _server) = Peer::pair(Router::new(), router);
+    let (one, two) = tokio::join!(
+        peer.call::<_, ()>("initialize", ()).into_future(),
+        peer.call::<_, ()>("ping", ()).into_future()
+    );
+    one.unwrap();
+    two.unwrap();
+    assert_eq!(log.take(), ["initialized", "ping"]);
+}
+
+/// What a handler sends before it answers arrives before the answer, whether it
+/// had to wait or not.
+#[tokio::test]
+async fn what_a_handler_sends_arrives_before_its_answer() {
+    let count = |wait: bool| {
+        move |cx: Context, (n,): (u32,)| async move {
+            for i in 0..n {
+                cx.peer().notify("tick", [i]).await?;
+                if wait {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Ok(n)
+        }
+    };
+    let router = Router::new()
+        .method("at_once", count(false))
+        .method("later", count(true));
+    let (_server, mut raw) = Raw::serve(router, Config::default());
+    for method in ["at_once", "later"] {
+        raw.send(&format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[3]}}"#
+        ))
+        .await;
+        for i in 0..3 {
+            assert_eq!(raw.json().await["params"], json!([i]));
+        }
+        assert_eq!(raw.json().await["result"], 3);
+    }
+}
+
+/// Proves: A30
+#[tokio::test]
+async fn answers_pass_while_handlers_are_stuck() {
+    let gate = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&gate);
+    let router = Router::new().method("stuck", move || {
+        let held = Arc::clone(&held);
+        async move {
+            let _ = held.acquire().await;
+            Ok(())
+        }
+    });
+    let (one, two) = Peer::pair(router.clone(), calculator());
+    let stuck: Vec<_> = (0..100)
+        .map(|_| {
+            let two = two.clone();
+            tokio::spawn(async move { two.call::<_, ()>("stuck", ()).await })
+        })
+        .collect();
+    while one.stats().in_flight < 100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(one.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
+    gate.add_permits(1000);
+    for call in stuck {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(one.stats().in_flight, 0);
+}
+
+/// Proves: A36, A38, A39
+#[tokio::test(start_paused = true)]
+async fn a_call_times_out_on_time_and_its_late_answer_is_harmless() {
+    let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
+    for (timeout, expected) in [(None, 30_000), (Some(1), 1), (Some(1_234), 1_234)] {
+        let begun = Instant::now();
+        let call = peer.call::<_, ()>("never", ());
+        let call = match timeout {
+            Some(ms) => call.timeout(Duration::from_millis(ms)),
+            None => call,
+        };
+        let error = call.await.unwrap_err();
+        assert!(matches!(error, CallError::Timeout));
+        let took = begun.elapsed().as_millis();
+        assert!(
+            (expected..=expected + 5).contains(&took),
+            "{took} ms, not {expected}"
+        );
+        assert_eq!(peer.stats().pending, 0);
+        let id = raw.json().await["id"].clone();
+        raw.send(&json!({"jsonrpc": "2.0", "id": id, "result": null}).to_string())
+            .await;
+    }
+    raw.send(r#"{"jsonrpc":"2.0","id":"stranger","result":1}"#)
+        .await;
+    raw.send(r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"?"}}"#)
+        .await;
+    // Zero is for ever.
+    let forever = peer
+        .call::<_, i64>("wait", ())
+        .timeout(Duration::ZERO)
+        .into_future();
+    let answer = async {
+        let id = raw.json().await["id"].clone();
+        sleep(Duration::from_secs(86_400)).await;
+        raw.send(&json!({"jsonrpc": "2.0", "id": id, "result": 7}).to_string())
+            .await;
+    };
+    let (result, ()) = tokio::join!(forever, answer);
+    assert_eq!(result.unwrap(), 7);
+    assert_eq!(peer.stats().late_replies, 5);
+    assert!(matches!(peer.state(), State::Connected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_method_has_a_time_of_its_own() {
+    let router = Router::new().method(
+        "slow",
+        Method::new(|cx: Context| async move {
+            cx.cancelled().await;
+            std::future::pending::<()>().await;
+            Ok(())
+        })
+        .timeout(Duration::from_millis(100)),
+    );
+    let (peer, _server) = Peer::pair(Router::new(), router);
+    let begun = Instant::now();
+    let error = peer.call::<_, ()>("slow", ()).await.unwrap_err();
+    assert!(matches!(error, CallError::Remote(e) if e.code == -32001));
+    assert!(begun.elapsed() < Duration::from_millis(110));
+}
+
+fn with_dialect(dialect: Dialect) -> Config {
+    let mut config = Config::default();
+    config.dialect = dialect;
+    config
+}
+
+/// A drop that can be seen.
+struct Dropped(Log, &'static str);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.add(self.1);
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_call_is_forgotten_and_the_other_side_told() {
+    for (dialect, method, member) in [
+        (Dialect::lsp(), "$/cancelRequest", "id"),
+        (Dialect::mcp(), "notifications/cancelled", "requestId"),
+        (
+            {
+                let mut own = Dialect::default();
+                own.cancel = Some(Cancel::new("abort", "call", None));
+                own
+            },
+            "abort",
+            "call",
+        ),
+    ] {
+        let (peer, mut raw) = Raw::serve(Router::new(), with_dialect(dialect));
+        {
+            let mut call = Box::pin(peer.call::<_, ()>("work", ()).into_future());
+            let mut cx = TaskContext::from_waker(Waker::noop());
+            assert!(call.as_mut().poll(&mut cx).is_pending());
+            assert_eq!(peer.stats().pending, 1);
+        }
+        assert_eq!(peer.stats().pending, 0);
+        let id = raw.json().await["id"].clone();
+        let told = raw.json().await;
+        assert_eq!(told["method"], method);
+        assert_eq!(told["params"][member], id);
+    }
+    // Without a scheme nothing is said.
+    let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
+    let call = peer.call::<_, ()>("work", ()).into_future();
+    let _ = tokio::time::timeout(Duration::from_millis(10), call).await;
+    raw.json().await;
+    raw.silence().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_request_is_dropped_and_answered() {
+    let log = Log::default();
+    let (dropped, finished) = (log.clone(), log.clone());
+    let router = Router::new()
+        .method("work", move || {
+            let guard = Dropped(dropped.clone(), "dropped");
+            async move {
+                let _guard = guard;
+                std::future::pending::<Result<(), JsonRpcError>>().await
+            }
+        })
+        .method(
+            "finishes",
+            Method::new(move |cx: Context| {
+                let log = finished.clone();
+                async move {
+                    cx.cancelled().await;
+                    assert!(cx.is_cancelled());
+                    log.add("told");
+                    Ok("as far as it came")
+                }
+            })
+            .finish_when_cancelled(),
+        );
+    let (_server, mut raw) = Raw::serve(router.clone(), with_dialect(Dialect::lsp()));
+    for (id, spelled) in [("1", "1"), ("1", "1.0"), (r#""a""#, r#""\u0061""#)] {
+        raw.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"work"}}"#))
+            .await;
+        raw.silence().await;
+        let cancel = format!(
+            r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{spelled}}}}}"#
+        );
+        raw.send(&cancel).await;
+        let answer = raw.json().await;
+        assert_eq!(answer["error"]["code"], -32800);
+        assert_eq!(log.take(), ["dropped"]);
+        // Again, and for one that was never there: nothing happens.
+        raw.send(&cancel).await;
+        raw.silence().await;
+    }
+    raw.send(r#"{"jsonrpc":"2.0","id":7,"method":"finishes"}"#)
+        .await;
+    raw.send(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":7}}"#)
+        .await;
+    assert_eq!(raw.json().await["result"], "as far as it came");
+    assert_eq!(log.take(), ["told"]);
+    // MCP wants no answer.
+    let (server, mut raw) = Raw::serve(router, with_dialect(Dialect::mcp()));
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"work"}"#)
+        .await;
+    raw.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#)
+        .await;
+    raw.silence().await;
+    assert_eq!(log.take(), ["dropped"]);
+    assert_eq!(server.stats().in_flight, 0);
+}
+
+#[tokio::test]
+async fn a_request_that_waits_its_turn_can_be_cancelled() {
+    let gate = Arc::new(Notify::new());
+    let held = Arc::clone(&gate);
+    let router = calculator().notification("hold", move || {
+        let held = Arc::clone(&held);
+        async move { held.notified().await }
+    });
+    let (server, mut raw) = Raw::serve(router, with_dialect(Dialect::lsp()));
+    raw.send(r#"{"jsonrpc":"2.0","method":"hold"}"#).await;
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#)
+        .await;
+    raw.send(r#"{"jsonrpc":"2.0","id":2,"method":"add","params":[3,4]}"#)
+        .await;
+    raw.send(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#)
+        .await;
+    let answer = raw.json().await;
+    assert_eq!(
+        (&answer["id"], &answer["error"]["code"]),
+        (&json!(1), &json!(-32800))
+    );
+    gate.notify_one();
+    assert_eq!(raw.json().await["result"], 7);
+    assert_eq!(server.stats().in_flight, 0);
+}
+
+/// Proves: A54
+#[tokio::test]
+async fn handlers_are_dropped_when_the_connection_ends() {
+    let log = Log::default();
+    let dropped = log.clone();
+    let router = Router::new().method("work", move |cx: Context| {
+        let guard = Dropped(dropped.clone(), "dropped");
+        async move {
+            let _guard = guard;
+            cx.cancelled().await;
+            std::future::pending::<Result<(), JsonRpcError>>().await
+        }
+    });
+    let (peer, server) = Peer::pair(Router::new(), router);
+    let call = tokio::spawn({
+        let peer = peer.clone();
+        async move { peer.call::<_, ()>("work", ()).await }
+    });
+    while server.stats().in_flight == 0 {
+        tokio::task::yield_now().await;
+    }
+    server.close();
+    assert!(matches!(call.await.unwrap(), Err(CallError::Closed(reason)) if reason.is_remote()));
+    peer.closed().await;
+    server.closed().await;
+    while server.stats().in_flight > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(log.take(), ["dropped"]);
+}
+
+/// Proves: A52, A55, A100, A101, A102, A103
+#[tokio::test]
+async fn the_state_is_seen_and_a_closed_peer_refuses_at_once() {
+    let (peer, other) = Peer::pair(Router::new(), calculator());
+    assert!(matches!(peer.state(), State::Connected));
+    let mut states = peer.watch();
+    let waiting = tokio::spawn({
+        let peer = peer.clone();
+        async move { peer.call::<_, u64>("slow", (300,)).await }
+    });
+    while peer.stats().pending == 0 {
+        tokio::task::yield_now().await;
+    }
+    peer.close();
+    // At once, before the connection's task has done anything.
+    for _ in 0..2 {
+        let error = peer.call::<_, ()>("ping", ()).await.unwrap_err();
+        assert!(
+            matches!(&error, CallError::AlreadyClosed(reason) if reason.is_local()),
+            "{error:?}"
+        );
+        assert!(error.is_fatal() && !error.may_have_run());
+        let error = peer.notify("log", ("x",)).await.unwrap_err();
+        assert!(matches!(error, CallError::AlreadyClosed(_)));
+        assert!(peer.batch().call::<()>("ping", ()).is_err());
+    }
+    assert!(matches!(waiting.await.unwrap(), Err(CallError::Closed(_))));
+    let mut seen = Vec::new();
+    while let Some(state) = states.changed().await {
+        seen.push(format!("{state:?}").split('(').next().unwrap().to_owned());
+    }
+    assert_eq!(seen.last().unwrap(), "Closed");
+    assert!(peer.closed().await.is_local());
+    assert!(other.closed().await.is_remote());
+    assert!(peer.state().is_closed() && other.state().is_closed());
+}
+
+#[tokio::test]
+async fn what_was_sent_before_the_last_handle_is_dropped_arrives() {
+    let log = Log::default();
+    let seen = log.clone();
+    let router = Router::new().notification("log", move |(line,): (String,)| seen.add(line));
+    let (peer, server) = Peer::pair(Router::new(), router);
+    for n in 0..100 {
+        peer.notify("log", (n.to_string(),)).await.unwrap();
+    }
+    drop(peer);
+    assert!(server.closed().await.is_remote());
+    assert_eq!(log.len(), 100);
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_what_runs_finish_and_refuses_the_rest() {
+    let (_client, mut raw);
+    let router = calculator();
+    (_client, raw) = Raw::serve(router, Config::default());
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[100]}"#)
+        .await;
+    while _client.stats().in_flight == 0 {
+        tokio::task::yield_now().await;
+    }
+    let stopping = tokio::spawn({
+        let server = _client.clone();
+        async move { server.shutdown(Duration::from_secs(10)).await }
+    });
+    while !matches!(_client.state(), State::Draining) {
+        tokio::task::yield_now().await;
+    }
+    raw.send(r#"{"jsonrpc":"2.0","id":2,"method":"add","params":[1,2]}"#)
+        .await;
+    let refused = raw.json().await;
+    assert_eq!(refused["error"]["message"], "Server is shutting down");
+    assert_eq!(refused["error"]["code"], -32000);
+    assert_eq!(raw.json().await["result"], 100);
+    raw.end().await;
+    assert!(stopping.await.unwrap().is_local());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_at_its_limit() {
+    let (peer, server) = Peer::pair(Router::new(), calculator());
+    let call = tokio::spawn(async move { peer.call::<_, u64>("slow", (20_000,)).await });
+    while server.stats().in_flight == 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let begun = Instant::now();
+    server.shutdown(Duration::from_secs(2)).await;
+    assert!(begun.elapsed() < Duration::from_millis(2_010));
+    assert!(call.await.unwrap().is_err());
+}
+
+/// The end of input lets what was asked finish: `printf … | server`.
+#[tokio::test]
+async fn the_end_of_input_lets_what_was_asked_finish() {
+    let (server, mut raw) = Raw::serve(calculator(), Config::default());
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[50]}"#)
+        .await;
+    raw.send(r#"{"jsonrpc":"2.0","id":2,"method":"add","params":[1,2]}"#)
+        .await;
+    raw.close_input().await;
+    assert_eq!(raw.json().await["result"], 3);
+    assert_eq!(raw.json().await["result"], 50);
+    raw.end().await;
+    assert!(server.closed().await.is_remote());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_input_does_not_wait_for_ever() {
+    let (server, mut raw) = Raw::serve(calculator(), Config::default());
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[3600000]}"#)
+        .await;
+    raw.close_input().await;
+    let begun = Instant::now();
+    raw.end().await;
+    assert_eq!(begun.elapsed().as_secs(), 10);
+    server.closed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_extends_a_deadline_up_to_a_ceiling() {
+    let report = |steps: u64| {
+        move |cx: Context, (token,): (String,)| async move {
+            for value in 0..steps {
+                sleep(Duration::from_millis(80)).await;
+                let progress = json!({"token": token, "value": value});
+                cx.peer().notify("$/progress", progress).await?;
+            }
+            sleep(Duration::from_millis(80)).await;
+            Ok(steps)
+        }
+    };
+    let router = Router::new()
+        .method("short", report(10))
+        .method("long", report(1_000));
+    let log = Log::default();
+    let heard = log.clone();
+    let client = Router::new().notification("$/progress", move |_: serde_json::Value| {
+        heard.add("progress")
+    });
+    let (peer, _server) = Peer::pair_with(client, router, &with_dialect(Dialect::lsp()));
+    let call = |method| {
+        peer.call::<_, u64>(method, ("t",))
+            .timeout(Duration::from_millis(100))
+            .extend_on_progress("t", Duration::from_secs(2))
+    };
+    assert_eq!(call("short").await.unwrap(), 10);
+    assert_eq!(log.take().len(), 10);
+    let begun = Instant::now();
+    assert!(matches!(call("long").await, Err(CallError::Timeout)));
+    let took = begun.elapsed().as_millis();
+    assert!((2_000..=2_005).contains(&took), "{took}");
+    // Without progress the time is as it was.
+    let begun = Instant::now();
+    assert!(
+        peer.call::<_, u64>("long", ("u",))
+            .timeout(Duration::from_millis(50))
+            .await
+            .is_err()
+    );
+    assert!(begun.elapsed().as_millis() <= 55);
+}
+
+#[tokio::test]
+async fn a_batch_of_calls_is_one_message_and_each_has_its_answer() {
+    let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
+    let mut batch = peer.batch();
+    let one = batch.call::<i64>("a", (1,)).unwrap();
+    batch.notify("n", ()).unwrap();
+    assert!(batch.call::<i64>("bad", 7).is_err());
+    let two = batch.call::<i64>("b", ()).unwrap();
+    batch.send().await.unwrap();
+    let sent = raw.json().await;
+    assert_eq!(sent.as_array().unwrap().len(), 3);
+    assert!(sent[1].get("id").is_none());
+    let answers = json!([
+        {"jsonrpc": "2.0", "id": sent[2]["id"], "error": {"code": 5, "message": "no"}},
+        {"jsonrpc": "2.0", "id": sent[0]["id"], "result": 11},
+    ]);
+    raw.send(&answers.to_string()).await;
+    assert_eq!(one.await.unwrap(), 11);
+    assert!(matches!(two.await, Err(CallError::Remote(e)) if e.code == 5));
+    // One that is not sent fails its calls; an empty one sends nothing.
+    let mut batch = peer.batch();
+    let lost = batch.call::<i64>("a", ()).unwrap();
+    let dropped = batch.call::<i64>("a", ()).unwrap();
+    drop(dropped);
+    drop(batch);
+    assert!(matches!(lost.await, Err(CallError::Cancelled)));
+    peer.batch().send().await.unwrap();
+    raw.silence().await;
+    assert_eq!(peer.stats().pending, 0);
+}
+
+#[tokio::test]
+async fn an_invalid_answer_fails_its_call_and_no_other() {
+    let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
+    let good = peer.call::<_, i64>("good", ()).into_future();
+    let bad = peer.call::<_, i64>("bad", ()).into_future();
+    let answer = async {
+        let (good, bad) = (
+            raw.json().await["id"].clone(),
+            raw.json().await["id"].clone(),
+        );
+        raw.send(
+            &json!({"jsonrpc": "2.0", "id": bad, "result": 1, "error": {"code": 1, "message": ""}})
+                .to_string(),
+        )
+        .await;
+        raw.send("garbage").await;
+        raw.send(&json!({"jsonrpc": "2.0", "id": good, "result": 1}).to_string())
+            .await;
+    };
+    let (good, bad, ()) = tokio::join!(good, bad, answer);
+    assert!(matches!(bad, Err(CallError::Response(_))), "{bad:?}");
+    assert_eq!(good.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn ids_can_be_uuids() {
+    let mut config = Config::default();
+    config.id_format = IdFormat::Uuid;
+    let (peer, mut raw) = Raw::serve(Router::new(), config);
+    let call = peer.call::<_, i64>("m", ()).into_future();
+    let answer = async {
+        let id = raw.json().await["id"].clone();
+        assert_eq!(id.as_str().unwrap().len(), 36);
+        raw.send(&json!({"jsonrpc": "2.0", "id": id, "result": 1}).to_string())
+            .await;
+    };
+    assert_eq!(tokio::join!(call, answer).0.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn duplicate_ids_in_flight_are_both_served() {
+    let (_server, mut raw) = Raw::serve(calculator(), Config::default());
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[20]}"#)
+        .await;
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[10]}"#)
+        .await;
+    assert_eq!(raw.json().await["result"], 10);
+    assert_eq!(raw.json().await["result"], 20);
+}
+
+/// Work that is told to run at once in a task of its own does not hold up others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_spawned_method_leaves_the_connection_free() {
+    let spins = Arc::new(AtomicUsize::new(0));
+    let spin = Arc::clone(&spins);
+    let router = calculator().method(
+        "spin",
+        Method::new(move || {
+            let spin = Arc::clone(&spin);
+            async move {
+                // It computes until the other call has been answered.
+                while spin.load(Ordering::SeqCst) == 0 {
+                    std::thread::yield_now();
+                }
+                Ok(())
+            }
+        })
+        .spawn(),
+    );
+    let (peer, _server) = Peer::pair(Router::new(), router);
+    let spinning = tokio::spawn({
+        let peer = peer.clone();
+        async move { peer.call::<_, ()>("spin", ()).await }
+    });
+    while peer.stats().pending == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
+    spins.store(1, Ordering::SeqCst);
+    spinning.await.unwrap().unwrap();
 }

@@ -66,7 +66,11 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("caudal-{}-{}", std::process::id(), NEXT.fetch_add(1, SeqCst));
+        let name = format!(
+            "caudal-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, SeqCst)
+        );
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).unwrap();
         Self(path)
@@ -95,7 +99,13 @@ fn conformance() -> &'static str {
         };
         let status = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
             .args(["build", "--quiet", "-p", "caudal-examples"])
-            .args(["--example", "conformance", "--profile", name, "--target-dir"])
+            .args([
+                "--example",
+                "conformance",
+                "--profile",
+                name,
+                "--target-dir",
+            ])
             .arg(profile.parent().unwrap())
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status();
@@ -117,7 +127,10 @@ fn is_alone(name: &str) -> bool {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
     false
 }
 
@@ -151,7 +164,9 @@ fn methods() -> Router {
             tokio::time::sleep(Duration::from_millis(ms)).await;
             Ok(ms)
         })
-        .method("who", |cx: Context| Ok(cx.peer().remote().map(str::to_owned)))
+        .method("who", |cx: Context| {
+            Ok(cx.peer().remote().map(str::to_owned))
+        })
         .method("mirror", |cx: Context, params: Value| async move {
             let back: Value = cx.peer().call("echo", params).await?;
             Ok(back)
@@ -203,7 +218,10 @@ async fn peer(kind: Kind, framing: Framing, router: Router) -> (Peer, Keep) {
             };
             let argument = format!("stdio:{framing_option}");
             let endpoint = Endpoint::command(conformance(), [argument]).with_framing(framing);
-            (connect(endpoint).router(router).await.unwrap(), Box::new(()))
+            (
+                connect(endpoint).router(router).await.unwrap(),
+                Box::new(()),
+            )
         }
     }
 }
@@ -220,7 +238,10 @@ struct Raw {
 
 impl Raw {
     async fn new(kind: Kind, framing: Framing) -> Self {
-        type Halves = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+        type Halves = (
+            Box<dyn AsyncRead + Send + Unpin>,
+            Box<dyn AsyncWrite + Send + Unpin>,
+        );
         let (halves, keep): (Halves, Keep) = match kind {
             Tcp | Unix => {
                 let (endpoint, scratch) = listen(kind, framing);
@@ -242,7 +263,11 @@ impl Raw {
                 ((Box::new(input), Box::new(output)), Box::new(server))
             }
             Child => {
-                let option = if framing == Framing::Header { "?framing=header" } else { "" };
+                let option = if framing == Framing::Header {
+                    "?framing=header"
+                } else {
+                    ""
+                };
                 let mut child = tokio::process::Command::new(conformance())
                     .arg(format!("stdio:{option}"))
                     .stdin(std::process::Stdio::piped())
@@ -295,7 +320,11 @@ impl Raw {
     }
 
     fn cut(&mut self) -> Option<Vec<u8>> {
-        let find = |what: &[u8]| self.read.windows(what.len()).position(|found| found == what);
+        let find = |what: &[u8]| {
+            self.read
+                .windows(what.len())
+                .position(|found| found == what)
+        };
         if self.framing == Framing::Line {
             let end = find(b"\n")?;
             return Some(self.read.drain(..=end).collect());
@@ -338,7 +367,10 @@ async fn calls_notifications_batches_and_errors_pass_every_transport() {
         peer.notify("update", (1, 2)).await.unwrap();
         let failed = within(peer.call::<_, ()>("fail", ())).await.unwrap_err();
         let failed = remote(failed);
-        assert_eq!((failed.code.get(), &*failed.message), (1001, "failed on purpose"));
+        assert_eq!(
+            (failed.code.get(), &*failed.message),
+            (1001, "failed on purpose")
+        );
         assert_eq!(failed.data, Some(json!({ "why": "test" })));
         let unknown = within(peer.call::<_, ()>("nope", ())).await.unwrap_err();
         assert_eq!(remote(unknown).code, -32601);
@@ -425,7 +457,8 @@ async fn an_oversized_message_is_refused_and_the_connection_goes_on() {
         assert_eq!(answer["id"], Value::Null);
         assert_eq!(answer["error"]["code"], -32600);
         assert_eq!(answer["error"]["message"], "Request payload too large");
-        raw.send(r#"{"jsonrpc":"2.0","id":2,"method":"add","params":[1,2]}"#).await;
+        raw.send(r#"{"jsonrpc":"2.0","id":2,"method":"add","params":[1,2]}"#)
+            .await;
         let answer = raw.receive().await.unwrap();
         assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": 2, "result": 3 }));
         raw.end().await;
@@ -438,10 +471,18 @@ async fn an_oversized_message_is_refused_and_the_connection_goes_on() {
 async fn a_connection_may_have_another_limit() {
     let mut config = Config::default();
     config.policy.max_message = 100;
-    let server = serve("tcp://127.0.0.1:0", methods()).config(config).await.unwrap();
+    let server = serve("tcp://127.0.0.1:0", methods())
+        .config(config)
+        .await
+        .unwrap();
     let mut socket = tcp(&server).await;
-    let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(80));
-    within(socket.write_all(&framed(Framing::Line, &call))).await.unwrap();
+    let call = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"echo","params":["{}"]}}"#,
+        "x".repeat(80)
+    );
+    within(socket.write_all(&framed(Framing::Line, &call)))
+        .await
+        .unwrap();
     socket.shutdown().await.unwrap();
     let mut answer = String::new();
     within(socket.read_to_string(&mut answer)).await.unwrap();
@@ -467,7 +508,8 @@ async fn garbage_is_answered_and_the_connection_goes_on() {
         .await;
         let answer = raw.receive().await.unwrap();
         assert_eq!(answer["error"]["code"], -32700);
-        raw.send(r#"{"jsonrpc":"2.0","id":"a","method":"add","params":[1,2]}"#).await;
+        raw.send(r#"{"jsonrpc":"2.0","id":"a","method":"add","params":[1,2]}"#)
+            .await;
         assert_eq!(raw.receive().await.unwrap()["result"], 3);
     }
 }
@@ -488,7 +530,10 @@ async fn a_message_may_come_byte_by_byte() {
             }
         }
         let answer = raw.receive().await.unwrap();
-        assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": "é", "result": ["😀"] }));
+        assert_eq!(
+            answer,
+            json!({ "jsonrpc": "2.0", "id": "é", "result": ["😀"] })
+        );
     }
 }
 
@@ -510,11 +555,15 @@ async fn many_messages_may_come_in_one_write() {
         raw.write(&all[..cut]).await;
         for n in 0..499 {
             let answer = raw.receive().await.unwrap();
-            assert_eq!((&answer["id"], &answer["result"]), (&json!(n), &json!(n + 1)));
+            assert_eq!(
+                (&answer["id"], &answer["result"]),
+                (&json!(n), &json!(n + 1))
+            );
         }
         assert_eq!(raw.receive().await.unwrap()["id"], 499);
         raw.write(&all[cut..]).await;
-        raw.send(r#"{"jsonrpc":"2.0","id":"end","method":"add","params":[1,1]}"#).await;
+        raw.send(r#"{"jsonrpc":"2.0","id":"end","method":"add","params":[1,1]}"#)
+            .await;
         assert_eq!(raw.receive().await.unwrap()["id"], "end");
     }
 }
@@ -525,7 +574,10 @@ async fn the_last_line_needs_no_newline() {
     for (kind, framing) in everywhere() {
         println!("{kind:?} {framing:?}");
         let mut raw = Raw::new(kind, framing).await;
-        let mut call = framed(framing, r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#);
+        let mut call = framed(
+            framing,
+            r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#,
+        );
         if framing == Framing::Line {
             assert_eq!(call.pop(), Some(b'\n'));
         }
@@ -602,7 +654,10 @@ fn a_reset_cancels_what_runs_and_frees_everything() {
         let server = serve("tcp://127.0.0.1:0", router).await.unwrap();
         // The first connection may make something that stays.
         drop(tcp(&server).await);
-        eventually("closed", || server.connections() == 0 && server.accepted() == 1).await;
+        eventually("closed", || {
+            server.connections() == 0 && server.accepted() == 1
+        })
+        .await;
         let before = descriptors();
         let mut sockets = Vec::new();
         for _ in 0..10 {
@@ -618,7 +673,9 @@ fn a_reset_cancels_what_runs_and_frees_everything() {
         assert_eq!(server.stats().in_flight, 30);
         assert!(descriptors() >= before + 20);
         for socket in sockets {
-            SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
+            SockRef::from(&socket)
+                .set_linger(Some(Duration::ZERO))
+                .unwrap();
         }
         eventually("cancelled", || dropped.load(SeqCst) == 30).await;
         eventually("freed", || server.connections() == 0).await;
@@ -687,7 +744,9 @@ async fn a_peer_knows_who_is_at_the_other_end() {
     assert_eq!(server.peers()[0].remote(), Some(&*seen));
 
     let scratch = Scratch::new();
-    let server = serve(Endpoint::unix(scratch.socket()), methods()).await.unwrap();
+    let server = serve(Endpoint::unix(scratch.socket()), methods())
+        .await
+        .unwrap();
     let peer = connect(server.endpoint()).await.unwrap();
     let path = format!("unix:{}", scratch.socket().display());
     assert_eq!(peer.remote(), Some(&*path));
@@ -779,10 +838,30 @@ async fn a_live_socket_is_not_replaced() {
     let path = scratch.socket();
     let server = serve(Endpoint::unix(&path), methods()).await.unwrap();
     let error = serve(Endpoint::unix(&path), methods()).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("cannot listen on `unix:{}`", path.display()));
-    assert_eq!(error.source().unwrap().to_string(), "another server listens on it");
+    assert_eq!(
+        error.to_string(),
+        format!("cannot listen on `unix:{}`", path.display())
+    );
+    assert_eq!(
+        error.source().unwrap().to_string(),
+        "another server listens on it"
+    );
     // The first one goes on, and its path stays.
     let peer = connect(server.endpoint()).await.unwrap();
+    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+}
+
+#[tokio::test]
+#[ignore = "bug: the listener removes its path in the end even if it is another server's by then"]
+async fn a_path_that_another_server_has_taken_over_is_not_removed() {
+    let scratch = Scratch::new();
+    let path = scratch.socket();
+    let first = serve(Endpoint::unix(&path), methods()).await.unwrap();
+    fs::remove_file(&path).unwrap();
+    let _second = serve(Endpoint::unix(&path), methods()).await.unwrap();
+    within(first.shutdown(Duration::from_secs(1))).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let peer = connect(Endpoint::unix(&path)).await.unwrap();
     assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
@@ -833,7 +912,10 @@ async fn only_loopback_is_served_unless_asked() {
         "`tcp://0.0.0.0:0` can be reached from other machines; if that is meant, say `allow_remote()`"
     );
     assert!(!error.is_recoverable());
-    let server = serve("tcp://0.0.0.0:0", methods()).allow_remote().await.unwrap();
+    let server = serve("tcp://0.0.0.0:0", methods())
+        .allow_remote()
+        .await
+        .unwrap();
     let text = server.endpoint().to_string();
     let port = text.strip_prefix("tcp://0.0.0.0:").unwrap();
     let peer = connect(format!("tcp://127.0.0.1:{port}")).await.unwrap();
@@ -846,7 +928,9 @@ async fn a_closed_port_may_be_tried_again() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let error = within(connect(Endpoint::tcp("127.0.0.1", port)).into_future()).await.unwrap_err();
+    let error = within(connect(Endpoint::tcp("127.0.0.1", port)).into_future())
+        .await
+        .unwrap_err();
     let Error::Connect { endpoint, cause } = &error else {
         panic!("{error:?}");
     };
@@ -862,10 +946,16 @@ async fn a_closed_port_may_be_tried_again() {
 #[tokio::test]
 async fn a_bad_address_is_refused_with_a_hint() {
     let error = connect("localhost:4017").await.unwrap_err();
-    assert_eq!(error.to_string(), "`localhost:4017` has no scheme; try `tcp://localhost:4017`");
+    assert_eq!(
+        error.to_string(),
+        "`localhost:4017` has no scheme; try `tcp://localhost:4017`"
+    );
     assert!(!error.is_recoverable());
     let error = serve("tcp://localhost", methods()).await.unwrap_err();
-    assert_eq!(error.to_string(), "`tcp://localhost` has no port; try `tcp://localhost:4017`");
+    assert_eq!(
+        error.to_string(),
+        "`tcp://localhost` has no port; try `tcp://localhost:4017`"
+    );
     let error = serve("cmd:pylsp -v", methods()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -888,7 +978,8 @@ async fn a_bad_address_is_refused_with_a_hint() {
 #[tokio::test]
 async fn an_address_that_does_not_answer_is_given_up_in_time() {
     // A backlog that is full lets nobody in and refuses nobody.
-    let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let listener =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
     listener.bind(&any.into()).unwrap();
     listener.listen(0).unwrap();
@@ -896,15 +987,16 @@ async fn an_address_that_does_not_answer_is_given_up_in_time() {
     let filled = Arc::new(Mutex::new(Vec::new()));
     let full = Arc::new(AtomicBool::new(false));
     while !full.load(SeqCst) {
-        let one = tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(address)).await;
+        let one =
+            tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(address)).await;
         match one {
             Ok(stream) => filled.lock().unwrap().push(stream.unwrap()),
             Err(_) => full.store(true, SeqCst),
         }
     }
     let start = Instant::now();
-    let connecting = connect(Endpoint::tcp("127.0.0.1", address.port()))
-        .timeout(Duration::from_millis(300));
+    let connecting =
+        connect(Endpoint::tcp("127.0.0.1", address.port())).timeout(Duration::from_millis(300));
     let error = within(connecting.into_future()).await.unwrap_err();
     assert!(matches!(error, Error::ConnectTimeout { .. }), "{error:?}");
     assert!(error.is_recoverable());
@@ -913,7 +1005,9 @@ async fn an_address_that_does_not_answer_is_given_up_in_time() {
 
 #[tokio::test]
 async fn a_framing_of_the_endpoint_is_used_by_both_sides() {
-    let server = serve("tcp://127.0.0.1:0?framing=header", methods()).await.unwrap();
+    let server = serve("tcp://127.0.0.1:0?framing=header", methods())
+        .await
+        .unwrap();
     let text = server.endpoint().to_string();
     assert!(text.ends_with("?framing=header"), "{text}");
     let peer = connect(text).await.unwrap();
@@ -921,10 +1015,18 @@ async fn a_framing_of_the_endpoint_is_used_by_both_sides() {
     let mut socket = tcp(&server).await;
     let mut call = String::new();
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
-    write!(call, "content-length:{}\r\nContent-Type: x\r\n\r\n{body}", body.len()).unwrap();
+    write!(
+        call,
+        "content-length:{}\r\nContent-Type: x\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
     within(socket.write_all(call.as_bytes())).await.unwrap();
     socket.shutdown().await.unwrap();
     let mut answer = String::new();
     within(socket.read_to_string(&mut answer)).await.unwrap();
-    assert_eq!(answer, "Content-Length: 35\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":3}");
+    assert_eq!(
+        answer,
+        "Content-Length: 35\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":3}"
+    );
 }

@@ -127,7 +127,7 @@ impl<'t, T: Transport> Driver<'t, T> {
         core.is_active();
         match sent {
             Poll::Ready(Ok(())) if core.out.is_empty() => {
-                if core.stalled {
+                if core.stalled || core.link.is_room_wanted() {
                     core.stalled = false;
                     core.link.set_unsent(0);
                 }
@@ -469,6 +469,15 @@ impl Core {
             && timer.as_mut().poll(cx).is_ready()
         {
             cx.waker().wake_by_ref();
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // What waited for its turn never has it.
+        while let Some(queued) = self.queue.pop() {
+            self.link.uncount_in_flight(queued.id.is_some());
         }
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Link {
     called: AtomicBool,
     /// Whether `Shared::out` has bytes.
     has_output: AtomicBool,
+    /// Whether anybody waits for room in `Shared::out`.
+    room_wanted: AtomicBool,
     /// Requests of the other side that run outside the driver, or wait to run.
     in_flight: AtomicUsize,
     /// Calls that must finish before the next message starts.
@@ -158,6 +160,7 @@ impl Link {
             }),
             called: AtomicBool::new(false),
             has_output: AtomicBool::new(false),
+            room_wanted: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             barriers: AtomicUsize::new(0),
             state: watch::Sender::new(state),
@@ -255,6 +258,7 @@ impl Link {
         let room = shared.out.len() + shared.unsent < self.config.limits.output;
         if !room && !shared.room.iter().any(|waker| waker.will_wake(cx.waker())) {
             shared.room.push(cx.waker().clone());
+            self.room_wanted.store(true, Release);
         }
         room
     }
@@ -629,10 +633,16 @@ impl Link {
         let mut shared = self.lock();
         shared.unsent = unsent;
         if shared.out.len() + unsent < self.config.limits.output {
+            self.room_wanted.store(false, Release);
             let room = std::mem::take(&mut shared.room);
             drop(shared);
             room.into_iter().for_each(Waker::wake);
         }
+    }
+
+    #[inline]
+    pub(crate) fn is_room_wanted(&self) -> bool {
+        self.room_wanted.load(Acquire)
     }
 
     pub(crate) fn order(&self, order: Order) {
