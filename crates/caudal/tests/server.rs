@@ -109,7 +109,9 @@ async fn raw(server: &Server) -> BufReader<TcpStream> {
 }
 
 async fn say(raw: &mut BufReader<TcpStream>, line: &str) {
-    within(raw.write_all(format!("{line}\n").as_bytes())).await.unwrap();
+    within(raw.write_all(format!("{line}\n").as_bytes()))
+        .await
+        .unwrap();
 }
 
 /// The next message; `None` at the end.
@@ -149,13 +151,19 @@ async fn a_server_goes_on_when_its_handle_is_dropped() {
 async fn a_connection_beyond_the_limit_is_closed_and_the_others_go_on() {
     let mut config = Config::default();
     config.limits.connections = 2;
-    let server = serve(ANY, methods(&Seen::default())).config(config).await.unwrap();
+    let server = serve(ANY, methods(&Seen::default()))
+        .config(config)
+        .await
+        .unwrap();
     let one = connect(server.endpoint()).await.unwrap();
     let two = connect(server.endpoint()).await.unwrap();
     assert_eq!((add(&one).await.unwrap(), add(&two).await.unwrap()), (3, 3));
     for _ in 0..5 {
         let mut third = raw(&server).await;
-        assert_eq!(within(third.read_u8()).await.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            within(third.read_u8()).await.unwrap_err().kind(),
+            std::io::ErrorKind::UnexpectedEof
+        );
         let third = connect(server.endpoint()).await.unwrap();
         within(third.closed()).await;
     }
@@ -164,7 +172,10 @@ async fn a_connection_beyond_the_limit_is_closed_and_the_others_go_on() {
     drop(one);
     eventually("it has left", || server.connections() == 1).await;
     let next = connect(server.endpoint()).await.unwrap();
-    assert_eq!((add(&next).await.unwrap(), add(&two).await.unwrap()), (3, 3));
+    assert_eq!(
+        (add(&next).await.unwrap(), add(&two).await.unwrap()),
+        (3, 3)
+    );
 }
 
 /// Proves: A28, A65
@@ -184,7 +195,11 @@ async fn a_hundred_connections_are_served_at_once() {
     for task in tasks {
         assert_eq!(within(task).await.unwrap().unwrap(), 300);
     }
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
     assert_eq!(server.connections(), 100);
     drop(peers);
     eventually("all have left", || server.connections() == 0).await;
@@ -211,14 +226,28 @@ async fn a_server_counts_what_it_does() {
     assert_eq!((stats.requests_served, stats.errors), (3, 2));
     // Newlines are counted on the way out; on the way in they may be.
     assert_eq!(stats.bytes_sent, received);
-    assert!((sent..=sent + 3).contains(&stats.bytes_received), "{stats:?}");
+    assert!(
+        (sent..=sent + 3).contains(&stats.bytes_received),
+        "{stats:?}"
+    );
     say(&mut raw, r#"{"jsonrpc":"2.0","method":"note"}"#).await;
     say(&mut raw, r#"{"jsonrpc":"2.0","id":77,"result":null}"#).await;
     say(&mut raw, "garbage").await;
     assert_eq!(hear(&mut raw).await.unwrap()["error"]["code"], -32700);
     let stats = server.stats();
-    assert_eq!((stats.notifications_served, stats.late_replies, stats.invalid), (1, 1, 1));
-    say(&mut raw, r#"{"jsonrpc":"2.0","id":4,"method":"slow","params":[100]}"#).await;
+    assert_eq!(
+        (
+            stats.notifications_served,
+            stats.late_replies,
+            stats.invalid
+        ),
+        (1, 1, 1)
+    );
+    say(
+        &mut raw,
+        r#"{"jsonrpc":"2.0","id":4,"method":"slow","params":[100]}"#,
+    )
+    .await;
     eventually("in flight", || server.stats().in_flight == 1).await;
     assert_eq!(hear(&mut raw).await.unwrap()["result"], 100);
     eventually("done", || server.stats().in_flight == 0).await;
@@ -241,7 +270,10 @@ async fn a_client_counts_what_it_does() {
     peer.notify("note", ()).await.unwrap();
     eventually("the answer came", || peer.stats().late_replies == 1).await;
     let stats = peer.stats();
-    assert_eq!((stats.calls, stats.calls_failed, stats.notifications), (3, 2, 1));
+    assert_eq!(
+        (stats.calls, stats.calls_failed, stats.notifications),
+        (3, 2, 1)
+    );
     assert_eq!(stats.pending, 0);
     assert!(stats.bytes_sent > 0 && stats.bytes_received > 0);
 }
@@ -282,7 +314,10 @@ async fn a_server_tells_all_its_peers() {
     let handle = server.peers().remove(0);
     drop(peers);
     within(handle.closed()).await;
-    assert!(matches!(handle.notify("tick", (2,)).await, Err(CallError::AlreadyClosed(_))));
+    assert!(matches!(
+        handle.notify("tick", (2,)).await,
+        Err(CallError::AlreadyClosed(_))
+    ));
 }
 
 #[tokio::test]
@@ -306,7 +341,11 @@ async fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest() {
     let server = server(&seen).await;
     let mut raw = raw(&server).await;
     let peer = connect(server.endpoint()).await.unwrap();
-    say(&mut raw, r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[500]}"#).await;
+    say(
+        &mut raw,
+        r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[500]}"#,
+    )
+    .await;
     let call = {
         let peer = peer.clone();
         tokio::spawn(async move { peer.call::<_, u64>("slow", (400,)).await })
@@ -330,12 +369,24 @@ async fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest() {
     assert!(!ending.is_finished() && !waiting.is_finished());
     assert!(matches!(server.peers()[0].state(), State::Draining));
     let refused = connect(server.endpoint()).await;
-    assert!(matches!(refused, Err(caudal::Error::Connect { .. })), "{refused:?}");
-    say(&mut raw, r#"{"jsonrpc":"2.0","id":2,"method":"add","params":[1,2]}"#).await;
+    assert!(
+        matches!(refused, Err(caudal::Error::Connect { .. })),
+        "{refused:?}"
+    );
+    say(
+        &mut raw,
+        r#"{"jsonrpc":"2.0","id":2,"method":"add","params":[1,2]}"#,
+    )
+    .await;
     let answer = hear(&mut raw).await.unwrap();
     assert_eq!(answer["id"], 2);
-    assert_eq!(answer["error"], json!({ "code": -32000, "message": "Server is shutting down" }));
-    let error = within(peer.call::<_, i64>("add", (1, 2))).await.unwrap_err();
+    assert_eq!(
+        answer["error"],
+        json!({ "code": -32000, "message": "Server is shutting down" })
+    );
+    let error = within(peer.call::<_, i64>("add", (1, 2)))
+        .await
+        .unwrap_err();
     assert!(matches!(error, CallError::Remote(error) if error.code == -32000));
 
     let answer = hear(&mut raw).await.unwrap();
@@ -345,7 +396,11 @@ async fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest() {
     assert!(within(peer.closed()).await.is_remote());
     within(ending).await.unwrap();
     within(waiting).await.unwrap();
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        start.elapsed()
+    );
     assert_eq!(server.connections(), 0);
     // Once more changes nothing.
     within(server.shutdown(Duration::ZERO)).await;
@@ -358,7 +413,11 @@ async fn a_batch_is_refused_too_while_a_server_shuts_down() {
     let seen = Seen::default();
     let server = server(&seen).await;
     let mut raw = raw(&server).await;
-    say(&mut raw, r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[500]}"#).await;
+    say(
+        &mut raw,
+        r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[500]}"#,
+    )
+    .await;
     eventually("it runs", || seen.started.load(SeqCst) == 1).await;
     let ending = tokio::spawn({
         let server = server.clone();
@@ -372,8 +431,14 @@ async fn a_batch_is_refused_too_while_a_server_shuts_down() {
     )
     .await;
     let answer = hear(&mut raw).await.unwrap();
-    assert_eq!(answer[0]["error"]["message"], "Server is shutting down", "{answer}");
-    assert_eq!(answer[1]["error"]["message"], "Server is shutting down", "{answer}");
+    assert_eq!(
+        answer[0]["error"]["message"], "Server is shutting down",
+        "{answer}"
+    );
+    assert_eq!(
+        answer[1]["error"]["message"], "Server is shutting down",
+        "{answer}"
+    );
     within(ending).await.unwrap();
 }
 
@@ -402,7 +467,10 @@ async fn what_is_not_done_at_the_deadline_is_cancelled() {
     assert!(took >= ms(295) && took < ms(1500), "{took:?}");
     eventually("cancelled", || seen.dropped.load(SeqCst) == 1).await;
     let error = within(call).await.unwrap().unwrap_err();
-    assert!(matches!(&error, CallError::Closed(reason) if reason.is_remote()), "{error:?}");
+    assert!(
+        matches!(&error, CallError::Closed(reason) if reason.is_remote()),
+        "{error:?}"
+    );
     assert!(error.may_have_run() && error.is_fatal());
     assert_eq!(server.connections(), 0);
 }
@@ -422,7 +490,11 @@ async fn a_second_shutdown_may_be_more_impatient() {
     tokio::time::sleep(ms(100)).await;
     let start = Instant::now();
     within(server.shutdown(ms(100))).await;
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
     within(patient).await.unwrap();
     within(call).await.unwrap().unwrap_err();
 }
@@ -440,7 +512,11 @@ async fn a_client_that_reads_nothing_does_not_hold_up_the_end() {
     tokio::time::sleep(ms(200)).await;
     let start = Instant::now();
     within(server.shutdown(ms(300))).await;
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 #[tokio::test]
@@ -481,7 +557,11 @@ async fn the_states_of_a_connection_can_be_watched() {
 
     // The server's end of a connection that its client has ended half of.
     let mut raw = raw(&server).await;
-    say(&mut raw, r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[200]}"#).await;
+    say(
+        &mut raw,
+        r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[200]}"#,
+    )
+    .await;
     eventually("it runs", || seen.started.load(SeqCst) == 1).await;
     let peer = server.peers().remove(0);
     let mut states = peer.watch();
@@ -514,12 +594,17 @@ async fn the_reason_says_who_closed_the_connection() {
 
     let peer = connect(&endpoint).await.unwrap();
     let (socket, _) = listener.accept().await.unwrap();
-    SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
+    SockRef::from(&socket)
+        .set_linger(Some(Duration::ZERO))
+        .unwrap();
     drop(socket);
     let reason = within(peer.closed()).await;
     assert!(!reason.is_remote() && !reason.is_local());
     assert_eq!(reason.to_string(), "the connection failed");
-    assert!(reason.source().unwrap().to_string().contains("reset"), "{reason:?}");
+    assert!(
+        reason.source().unwrap().to_string().contains("reset"),
+        "{reason:?}"
+    );
 }
 
 /// Proves: A53
@@ -570,11 +655,20 @@ async fn nothing_can_be_done_with_a_closed_connection() {
         let error = peer.notify("note", ()).await.unwrap_err();
         assert!(matches!(error, CallError::AlreadyClosed(_)));
         let event = Event::new("note", ()).unwrap();
-        assert!(matches!(peer.publish(&event).await, Err(CallError::AlreadyClosed(_))));
+        assert!(matches!(
+            peer.publish(&event).await,
+            Err(CallError::AlreadyClosed(_))
+        ));
         let mut batch = peer.batch();
-        assert!(matches!(batch.call::<()>("add", ()), Err(CallError::AlreadyClosed(_))));
+        assert!(matches!(
+            batch.call::<()>("add", ()),
+            Err(CallError::AlreadyClosed(_))
+        ));
         batch.notify("note", ()).unwrap();
-        assert!(matches!(batch.send().await, Err(CallError::AlreadyClosed(_))));
+        assert!(matches!(
+            batch.send().await,
+            Err(CallError::AlreadyClosed(_))
+        ));
         assert!(start.elapsed() < ms(200));
         within(peer.closed()).await;
     }
@@ -688,7 +782,8 @@ async fn who_chose_to_finish_does_so_when_the_connection_ends() {
     config.drain_timeout = ms(200);
     let server = serve(ANY, router).config(config).await.unwrap();
     let peer = connect(server.endpoint()).await.unwrap();
-    let call = tokio::spawn(async move { peer.call::<_, ()>("stubborn", ()).timeout(ms(100)).await });
+    let call =
+        tokio::spawn(async move { peer.call::<_, ()>("stubborn", ()).timeout(ms(100)).await });
     within(call).await.unwrap().unwrap_err();
     eventually("it has finished", || seen.notes.load(SeqCst) == 1).await;
     eventually("gone", || server.connections() == 0).await;
@@ -718,7 +813,11 @@ async fn a_connection_that_is_idle_for_too_long_is_closed() {
     let mut raw = raw(&server).await;
     let start = Instant::now();
     // What runs is not idle.
-    say(&mut raw, r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[500]}"#).await;
+    say(
+        &mut raw,
+        r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[500]}"#,
+    )
+    .await;
     assert_eq!(hear(&mut raw).await.unwrap()["result"], 500);
     assert_eq!(hear(&mut raw).await, None);
     let took = start.elapsed();

@@ -1,0 +1,342 @@
+//! What a connection may hold: at each limit, and past it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
+
+mod support;
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use caudal::{CallError, Config, Context, Peer, Router};
+use serde_json::json;
+use support::Raw;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+/// A method that waits for a permit, and the permits.
+fn gated() -> (Router, Arc<Semaphore>, Arc<AtomicUsize>) {
+    let (gate, started) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (held, count) = (Arc::clone(&gate), Arc::clone(&started));
+    let wait = move || {
+        let held = Arc::clone(&held);
+        count.fetch_add(1, SeqCst);
+        async move {
+            held.acquire().await.unwrap().forget();
+            Ok(1)
+        }
+    };
+    let router = Router::new()
+        .method("wait", wait.clone())
+        .notification("hold", wait)
+        .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .method("big", |(bytes,): (usize,)| Ok("x".repeat(bytes)));
+    (router, gate, started)
+}
+
+fn call(id: usize, method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+}
+
+/// Proves: A88, A89, A90, A91
+#[tokio::test]
+async fn requests_beyond_the_limit_are_refused_and_the_rest_goes_on() {
+    let (router, gate, _) = gated();
+    let mut config = Config::default();
+    config.limits.in_flight = 8;
+    let (server, mut raw) = Raw::serve(router, config);
+    for id in 0..8 {
+        raw.send(&call(id, "wait", "[]")).await;
+    }
+    while server.stats().in_flight < 8 {
+        tokio::task::yield_now().await;
+    }
+    // The ninth, alone and in a batch; a notification is none.
+    raw.send(&call(8, "wait", "[]")).await;
+    let refused = raw.json().await;
+    assert_eq!(
+        refused["error"],
+        json!({"code": -32000, "message": "Server overloaded"})
+    );
+    assert_eq!(refused["id"], 8);
+    raw.send(&format!(
+        "[{},{}]",
+        call(9, "wait", "[]"),
+        call(10, "add", "[1,2]")
+    ))
+    .await;
+    let refused = raw.json().await;
+    assert_eq!(refused[0]["error"]["code"], -32000);
+    assert_eq!(refused[1]["error"]["code"], -32000);
+    assert_eq!(server.stats().overloaded, 3);
+    // One place is free again, and is taken.
+    gate.add_permits(1);
+    assert_eq!(raw.json().await["result"], 1);
+    raw.send(&call(11, "add", "[1,2]")).await;
+    assert_eq!(raw.json().await["result"], 3);
+    gate.add_permits(7);
+    for _ in 0..7 {
+        assert_eq!(raw.json().await["result"], 1);
+    }
+}
+
+/// A batch does not get more than its share either.
+#[tokio::test]
+async fn a_batch_counts_as_its_entries() {
+    let (router, gate, _) = gated();
+    let mut config = Config::default();
+    config.limits.in_flight = 8;
+    let (server, mut raw) = Raw::serve(router, config);
+    let calls: Vec<_> = (0..12).map(|id| call(id, "wait", "[]")).collect();
+    raw.send(&format!("[{}]", calls.join(","))).await;
+    while server.stats().in_flight < 8 {
+        tokio::task::yield_now().await;
+    }
+    gate.add_permits(8);
+    let answers = raw.json().await;
+    let refused = answers
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|a| a["error"]["code"] == -32000);
+    assert_eq!(refused.count(), 4);
+    assert_eq!(answers[0]["result"], 1);
+    assert_eq!(answers[11]["id"], 11);
+}
+
+#[tokio::test]
+async fn our_own_calls_are_bounded_too() {
+    let (peer, mut raw) = {
+        let mut config = Config::default();
+        config.limits.pending = 4;
+        Raw::serve(Router::new(), config)
+    };
+    let waiting: Vec<_> = (0..4)
+        .map(|_| {
+            let peer = peer.clone();
+            tokio::spawn(async move { peer.call::<_, i64>("m", ()).await })
+        })
+        .collect();
+    while peer.stats().pending < 4 {
+        tokio::task::yield_now().await;
+    }
+    let error = peer.call::<_, i64>("m", ()).await.unwrap_err();
+    assert!(matches!(error, CallError::TooManyPending { limit: 4 }));
+    assert!(!error.is_fatal() && !error.may_have_run());
+    for call in waiting {
+        let id = raw.json().await["id"].clone();
+        raw.send(&json!({"jsonrpc": "2.0", "id": id, "result": 1}).to_string())
+            .await;
+        let _ = call;
+    }
+    while peer.stats().pending > 0 {
+        tokio::task::yield_now().await;
+    }
+    let more = peer.call::<_, i64>("m", ()).into_future();
+    let answer = async {
+        let id = raw.json().await["id"].clone();
+        raw.send(&json!({"jsonrpc": "2.0", "id": id, "result": 2}).to_string())
+            .await;
+    };
+    assert_eq!(tokio::join!(more, answer).0.unwrap(), 2);
+}
+
+/// The other side asks for a lot and reads nothing. We stop, hold no more than the
+/// limits say, serve others, and go on when it reads again: nothing is lost.
+#[tokio::test]
+async fn a_stalled_reader_stops_us_from_growing_and_loses_nothing() {
+    const ANSWER: usize = 10_000;
+    let served = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&served);
+    let router = Router::new().method("big", move || {
+        count.fetch_add(1, SeqCst);
+        Ok("x".repeat(ANSWER))
+    });
+    let mut config = Config::default();
+    config.limits.output = 100_000;
+    config.limits.queue = 20_000;
+    config.limits.in_flight = 50;
+    let (server, mut raw) = Raw::serve_through(4096, router.clone(), config);
+    // Far more than fits anywhere: the writer is stopped in its turn.
+    let mut sent = 0;
+    loop {
+        let message = call(sent, "big", "[]");
+        if timeout(Duration::from_millis(300), raw.send(&message))
+            .await
+            .is_err()
+        {
+            break;
+        }
+        sent += 1;
+        assert!(sent < 10_000, "nothing stops the sender");
+    }
+    let held = served.load(SeqCst);
+    assert!(held <= 100_000 / ANSWER + 2, "{held} answers are held");
+    assert!(server.stats().in_flight <= 50);
+    // Others do not notice.
+    let (peer, _other) = Peer::pair(Router::new(), router);
+    assert_eq!(
+        peer.call::<_, String>("big", ()).await.unwrap().len(),
+        ANSWER
+    );
+    // It reads again: every request that was sent is answered, in order. (The
+    // last one was cut off by the time limit above.)
+    for id in 0..sent {
+        let answer = raw.json().await;
+        match answer.get("error") {
+            Some(error) => assert_eq!(error["code"], -32000, "{id}"),
+            None => assert_eq!(answer["result"].as_str().unwrap().len(), ANSWER),
+        }
+    }
+}
+
+/// Callers wait for room instead of filling memory.
+#[tokio::test]
+async fn senders_wait_for_room_and_all_arrives_in_order() {
+    let mut config = Config::default();
+    config.limits.output = 10_000;
+    let (peer, mut raw) = Raw::serve_through(1024, Router::new(), config);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    let sender = tokio::spawn(async move {
+        for n in 0..1_000 {
+            peer.notify("n", (n, "x".repeat(100))).await.unwrap();
+            count.fetch_add(1, SeqCst);
+        }
+        peer
+    });
+    sleep(Duration::from_millis(50)).await;
+    let held = sent.load(SeqCst);
+    assert!(held < 120, "{held} notifications of 150 bytes are held");
+    for n in 0..1_000 {
+        assert_eq!(raw.json().await["params"][0], n);
+    }
+    sender.await.unwrap();
+}
+
+/// Messages behind a slow notification are held up to a limit, then the sender
+/// waits; none is lost.
+#[tokio::test]
+async fn messages_that_wait_their_turn_are_bounded_and_not_lost() {
+    let (router, gate, started) = gated();
+    let mut config = Config::default();
+    config.limits.queue = 1_000;
+    config.limits.in_flight = 10_000;
+    let (server, mut raw) = Raw::serve_through(512, router, config);
+    let mut sent = 0;
+    loop {
+        let hold = raw.send(r#"{"jsonrpc":"2.0","method":"hold"}"#);
+        if timeout(Duration::from_millis(200), hold).await.is_err() {
+            break;
+        }
+        sent += 1;
+        assert!(sent < 1_000, "nothing stops the sender");
+    }
+    assert_eq!(started.load(SeqCst), 1);
+    gate.add_permits(10_000);
+    // The last line was cut off by the time limit: its rest is the next line.
+    raw.send("").await;
+    while started.load(SeqCst) < sent {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.stats().dropped, 0);
+}
+
+/// While a call of ours waits, its answer must be found behind whatever comes: then
+/// what has no room is refused or dropped, and counted.
+#[tokio::test]
+async fn an_answer_is_found_behind_more_than_fits() {
+    let mut config = Config::default();
+    config.limits.in_flight = 10;
+    let router = Router::new()
+        .notification("ask_back", |cx: Context| async move {
+            let _: i64 = cx.peer().call("question", ()).await?;
+            Ok(())
+        })
+        .method("add", |(a, b): (i64, i64)| Ok(a + b));
+    let (server, mut raw) = Raw::serve(router, config);
+    raw.send(r#"{"jsonrpc":"2.0","method":"ask_back"}"#).await;
+    let id = raw.json().await["id"].clone();
+    for n in 0..30 {
+        raw.send(&call(n, "add", "[1,2]")).await;
+        raw.send(r#"{"jsonrpc":"2.0","method":"tick"}"#).await;
+    }
+    raw.send(&json!({"jsonrpc": "2.0", "id": id, "result": 1}).to_string())
+        .await;
+    let mut answers = (0, 0);
+    for _ in 0..30 {
+        match raw.json().await.get("error") {
+            Some(error) if error["code"] == -32000 => answers.1 += 1,
+            _ => answers.0 += 1,
+        }
+    }
+    assert!(answers.0 > 0 && answers.1 > 0, "{answers:?}");
+    assert!(server.stats().dropped > 0);
+    raw.send(&call(99, "add", "[1,2]")).await;
+    assert_eq!(raw.json().await["result"], 3);
+}
+
+/// A short batch cannot ask for more than may be held.
+#[tokio::test]
+async fn the_answers_to_one_batch_are_bounded() {
+    let (router, _, _) = gated();
+    let mut config = Config::default();
+    config.limits.output = 50_000;
+    let (_server, mut raw) = Raw::serve(router, config);
+    let calls: Vec<_> = (0..100).map(|id| call(id, "big", "[10000]")).collect();
+    raw.send(&format!("[{}]", calls.join(","))).await;
+    let line = raw.line().await;
+    assert!(line.len() < 80_000, "{} bytes", line.len());
+    let answers: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(answers.as_array().unwrap().len(), 100);
+    assert_eq!(answers[0]["result"].as_str().unwrap().len(), 10_000);
+    assert_eq!(answers[99]["error"]["code"], -32000);
+}
+
+/// Proves: A92
+#[tokio::test]
+async fn a_message_of_the_limit_is_read_and_one_byte_more_is_refused() {
+    let mut config = Config::default();
+    config.policy.max_message = 1_000;
+    let router = Router::new().method("len", |(text,): (String,)| Ok(text.len()));
+    let (_server, mut raw) = Raw::serve(router, config);
+    let around = call(1, "len", r#"[""]"#).len();
+    let fits = "x".repeat(1_000 - around);
+    raw.send(&call(1, "len", &format!(r#"["{fits}"]"#))).await;
+    assert_eq!(raw.json().await["result"], fits.len());
+    raw.send(&call(1, "len", &format!(r#"["{fits}x"]"#))).await;
+    let refused = raw.json().await;
+    assert_eq!(refused["error"]["code"], -32600);
+    assert_eq!(refused["error"]["message"], "Request payload too large");
+    assert_eq!(refused["id"], json!(null));
+    raw.send(&call(2, "len", r#"["abc"]"#)).await;
+    assert_eq!(raw.json().await["result"], 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_is_closed_if_so_wanted_and_a_busy_one_is_not() {
+    let (router, gate, _) = gated();
+    let mut config = Config::default();
+    config.idle_timeout = Duration::from_secs(5);
+    let (server, mut raw) = Raw::serve(router, config);
+    raw.send(&call(1, "wait", "[]")).await;
+    sleep(Duration::from_secs(60)).await;
+    assert!(!server.state().is_closed(), "a handler runs");
+    gate.add_permits(1);
+    assert_eq!(raw.json().await["result"], 1);
+    sleep(Duration::from_secs(4)).await;
+    raw.send(&call(2, "add", "[1,2]")).await;
+    assert_eq!(raw.json().await["result"], 3);
+    sleep(Duration::from_secs(4)).await;
+    assert!(!server.state().is_closed(), "it was used since");
+    sleep(Duration::from_secs(2)).await;
+    raw.end().await;
+    let reason = server.closed().await;
+    let cause = std::error::Error::source(&reason).unwrap().to_string();
+    assert_eq!(cause, "nothing was sent or received for too long");
+}

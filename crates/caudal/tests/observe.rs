@@ -1,0 +1,220 @@
+//! What is seen from outside: spans, logs, figures, the wire, statistics.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
+
+mod support;
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use caudal::{Config, Direction, JsonRpcError, Peer, Redacted, Router};
+use serde_json::json;
+use support::{Log, Raw};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Writes down spans and events as one line each.
+struct Recorder(Log, Mutex<Vec<String>>);
+
+struct Line<'a>(&'a mut String);
+
+impl Visit for Line<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.push_str(&format!(" {field}={value:?}"));
+    }
+}
+
+impl Subscriber for Recorder {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("caudal")
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut line = span.metadata().name().to_owned();
+        span.record(&mut Line(&mut line));
+        let mut spans = self.1.lock().unwrap();
+        spans.push(line);
+        Id::from_u64(spans.len() as u64)
+    }
+
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        let mut spans = self.1.lock().unwrap();
+        values.record(&mut Line(&mut spans[span.into_u64() as usize - 1]));
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = event.metadata().level().to_string();
+        event.record(&mut Line(&mut line));
+        self.0.add(line);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// Proves: A39, A82
+#[tokio::test]
+async fn spans_and_logs_say_what_happened() {
+    let log = Log::default();
+    let recorder = Arc::new(Recorder(log.clone(), Mutex::default()));
+    let guard = tracing::subscriber::set_default(Arc::clone(&recorder));
+    let router = Router::new()
+        .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .method("later", || async {
+            tokio::task::yield_now().await;
+            Ok(())
+        })
+        .method("panic", |(): ()| -> Result<(), JsonRpcError> {
+            panic!("secret")
+        });
+    let (peer, server) = Peer::pair(Router::new(), router);
+    peer.call::<_, i64>("add", (1, 2)).await.unwrap();
+    peer.call::<_, ()>("later", ()).await.unwrap();
+    let error = peer.call::<_, ()>("panic", ()).await.unwrap_err();
+    let caudal::CallError::Remote(error) = error else {
+        panic!("{error:?}")
+    };
+    let correlation = error.data.unwrap()["correlation"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let late = peer
+        .call::<_, ()>("add", (1,))
+        .timeout(Duration::from_millis(1))
+        .await;
+    assert!(late.is_err());
+    drop((peer, server));
+    drop(guard);
+    let spans = recorder.1.lock().unwrap().clone();
+    let has = |parts: &[&str]| {
+        spans
+            .iter()
+            .any(|span| parts.iter().all(|part| span.contains(part)))
+    };
+    assert!(has(&["connection", r#"remote="memory""#]), "{spans:?}");
+    assert!(
+        has(&["call", r#"method="add""#, r#"id="1""#, r#"outcome="ok""#]),
+        "{spans:?}"
+    );
+    assert!(
+        has(&["call", r#"method="later""#, r#"outcome="ok""#]),
+        "{spans:?}"
+    );
+    assert!(
+        has(&["call", r#"method="panic""#, r#"outcome="error""#]),
+        "{spans:?}"
+    );
+    // The log has the cause under the number that was sent.
+    let events = log.take();
+    let logged = events
+        .iter()
+        .find(|event| event.contains(&correlation))
+        .unwrap();
+    assert!(
+        logged.starts_with("ERROR") && logged.contains("panic: secret"),
+        "{logged}"
+    );
+}
+
+/// Proves: A39
+#[tokio::test(start_paused = true)]
+async fn a_timeout_is_logged() {
+    let log = Log::default();
+    let recorder = Recorder(log.clone(), Mutex::default());
+    let _guard = tracing::subscriber::set_default(recorder);
+    let (peer, _raw) = Raw::serve(Router::new(), Config::default());
+    peer.call::<_, ()>("never", ()).await.unwrap_err();
+    let events = log.take();
+    assert!(
+        events
+            .iter()
+            .any(|e| e.contains("no answer came in time") && e.contains("id=1")),
+        "{events:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_tap_sees_every_message_and_no_secret() {
+    let log = Log::default();
+    let seen = log.clone();
+    let mut config = Config::default();
+    config.tap = Some(Arc::new(Redacted::new(
+        ["password"],
+        move |direction: Direction, message: &str| {
+            seen.add(format!("{direction} {message}"));
+        },
+    )));
+    let router = Router::new().method("login", |_: serde_json::Value| async {
+        tokio::task::yield_now().await;
+        Ok("in")
+    });
+    let (peer, mut raw) = Raw::serve(router, config);
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"login","params":{"password":"hunter2","n":[{"password":7}]}}"#).await;
+    raw.line().await;
+    raw.send("not json").await;
+    raw.line().await;
+    peer.notify("n", json!({"password": "x"})).await.unwrap();
+    raw.line().await;
+    let call = peer.call::<_, i64>("m", ());
+    let answer = async {
+        let id = raw.json().await["id"].clone();
+        raw.send(&json!({"jsonrpc": "2.0", "id": id, "result": 1}).to_string())
+            .await;
+    };
+    tokio::join!(call.into_future(), answer).0.unwrap();
+    let lines = log.take();
+    assert_eq!(
+        lines[0],
+        r#"<-- {"id":1,"jsonrpc":"2.0","method":"login","params":{"n":[{"password":"***"}],"password":"***"}}"#
+    );
+    assert_eq!(lines[1], r#"--> {"id":1,"jsonrpc":"2.0","result":"in"}"#);
+    assert_eq!(lines[2], "<-- (8 bytes, not JSON)");
+    assert!(lines[3].starts_with("--> ") && lines[3].contains("-32700"));
+    assert_eq!(
+        lines[4],
+        r#"--> {"jsonrpc":"2.0","method":"n","params":{"password":"***"}}"#
+    );
+    assert_eq!(lines[5], r#"--> {"id":1,"jsonrpc":"2.0","method":"m"}"#);
+    assert_eq!(lines[6], r#"<-- {"id":1,"jsonrpc":"2.0","result":1}"#);
+    assert_eq!(lines.len(), 7);
+}
+
+use std::future::IntoFuture;
+
+/// Proves: A75
+#[tokio::test]
+async fn statistics_count_what_was_done() {
+    let router = Router::new()
+        .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .notification("n", || ());
+    let (server, mut raw) = Raw::serve(router, Config::default());
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#)
+        .await;
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"nope"}"#)
+        .await;
+    raw.send(r#"{"jsonrpc":"2.0","method":"n"}"#).await;
+    raw.send("garbage").await;
+    raw.send(r#"{"jsonrpc":"2.0","id":9,"result":1}"#).await;
+    for _ in 0..3 {
+        raw.line().await;
+    }
+    server.notify("hello", ()).await.unwrap();
+    raw.line().await;
+    let stats = server.stats();
+    assert_eq!((stats.requests_served, stats.notifications_served), (2, 1));
+    assert_eq!((stats.errors, stats.invalid, stats.late_replies), (1, 1, 1));
+    assert_eq!((stats.notifications, stats.calls), (1, 0));
+    assert!(
+        stats.bytes_received > 150 && stats.bytes_sent > 150,
+        "{stats:?}"
+    );
+}
