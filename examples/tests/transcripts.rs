@@ -10,11 +10,13 @@
 )]
 
 use std::io::{Read, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use caudal_core::{FrameReader, Framing};
 use serde_json::Value;
+use support::example;
+
+mod support;
 
 /// Section 7 of the specification, with the calculator's methods.
 const TRANSCRIPT: &str = r#"
@@ -44,19 +46,6 @@ const TRANSCRIPT: &str = r#"
 --> {"jsonrpc":"2.0","method":"echo","params":{"é":[1e400,0.10000000000000000555]},"id":1.50}
 <-- {"jsonrpc":"2.0","result":{"é":[1e400,0.10000000000000000555]},"id":1.50}
 "#;
-
-/// An example, built as a program.
-fn example(name: &str) -> Command {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().and_then(Path::parent).unwrap();
-    let program = folder.join("examples").join(name);
-    assert!(
-        program.exists(),
-        "`cargo build --examples` builds {}",
-        program.display()
-    );
-    Command::new(program)
-}
 
 /// What the calculator answers to `input`.
 fn calculate(arguments: &[&str], input: &[u8]) -> Vec<u8> {

@@ -94,16 +94,17 @@ impl<'a> Arriving<'a, '_> {
             (None, Some(params)) => params.read(),
             (None, None) => RawJson::NULL.read(),
         };
-        read.map(|params| (id, params)).map_err(|error| {
-            let invalid = JsonRpcError::invalid_params();
-            Refused::Params(
-                id,
-                match params {
-                    Some(_) => invalid.and_data(error.to_string()),
-                    None => invalid.and_data("`params` is missing"),
-                },
-            )
-        })
+        read.map(|params| (id, params))
+            .map_err(|error| Refused::Params(id, invalid_params(params.is_none(), &error)))
+    }
+}
+
+/// What is wrong with params, for the sender.
+pub(crate) fn invalid_params(missing: bool, error: &serde_json::Error) -> JsonRpcError {
+    let invalid = JsonRpcError::invalid_params();
+    match missing {
+        true => invalid.and_data("`params` is missing"),
+        false => invalid.and_data(error.to_string()),
     }
 }
 
@@ -118,6 +119,35 @@ pub(crate) struct Exchange<'c> {
     pub(crate) inline: bool,
     /// Whether the last answer was an error.
     pub(crate) failed: bool,
+}
+
+impl<'c> Exchange<'c> {
+    /// Into the output of the connection, by its own task.
+    pub(crate) fn inline(link: &'c Arc<Link>, out: &'c mut BytesMut) -> Self {
+        Self {
+            link,
+            out,
+            framing: Some(link.framing),
+            inline: true,
+            failed: false,
+        }
+    }
+
+    /// Into a frame that is sent later.
+    pub(crate) fn for_frame(link: &'c Arc<Link>, out: &'c mut BytesMut) -> Self {
+        Self {
+            inline: false,
+            ..Self::inline(link, out)
+        }
+    }
+
+    /// Into a place of a batch, or without any frame.
+    pub(crate) fn for_entry(link: &'c Arc<Link>, out: &'c mut BytesMut) -> Self {
+        Self {
+            framing: None,
+            ..Self::for_frame(link, out)
+        }
+    }
 }
 
 impl Exchange<'_> {
@@ -193,13 +223,12 @@ impl Exchange<'_> {
         write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<(), E> {
         match self.framing {
-            Some(framing) => {
+            Some(_) if self.inline => {
                 // What the handler has sent goes before its answer.
-                if self.inline {
-                    self.link.collect_output(self.out);
-                }
-                self.link.write(framing, self.out, write)
+                self.link.collect_output(self.out);
+                self.link.write_shown(self.out, write)
             }
+            Some(framing) => framing.write(self.out, write),
             None => write(self.out),
         }
     }
@@ -353,17 +382,11 @@ fn batch(router: &Router, entries: Vec<Message<'_>>, exchange: &mut Exchange<'_>
     let mut later = Vec::new();
     for message in entries {
         let place = batch.begin();
-        let mut inner = Exchange {
-            link,
-            out: &mut batch.text,
-            framing: None,
-            inline: false,
-            failed: false,
-        };
+        let mut inner = Exchange::for_entry(link, &mut batch.text);
         let full = link.is_full(later.len()) || inner.out.len() >= link.config.limits.output;
         let waits = match message {
             Message::Request(request) if full => {
-                inner.overloaded(request.id);
+                inner.turn_away(request.id, false);
                 None
             }
             message => {
@@ -390,10 +413,14 @@ impl Exchange<'_> {
         if self.failed { "error" } else { "ok" }
     }
 
-    /// Answers a request that there is no room for.
-    pub(crate) fn overloaded(&mut self, id: Id<'_>) {
+    /// Answers a request that there is no room for, or no time any more.
+    pub(crate) fn turn_away(&mut self, id: Id<'_>, shutting_down: bool) {
+        let why = match shutting_down {
+            true => "Server is shutting down",
+            false => "Server overloaded",
+        };
         self.link.stats.overloaded();
-        self.error(id, &JsonRpcError::new(-32_000, "Server overloaded"));
+        self.error(id, &JsonRpcError::new(-32_000, why));
     }
 }
 
@@ -401,13 +428,7 @@ impl Exchange<'_> {
 pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
     let link = router.nowhere.get_or_init(Link::nowhere);
     let mut out = BytesMut::new();
-    let mut exchange = Exchange {
-        link,
-        out: &mut out,
-        framing: None,
-        inline: false,
-        failed: false,
-    };
+    let mut exchange = Exchange::for_entry(link, &mut out);
     match frame(router, bytes, &mut exchange) {
         Dispatched::Done => {}
         Dispatched::Later(mut later) => {
@@ -417,13 +438,7 @@ pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
             poll_fn(|cx| {
                 waiting.retain_mut(|(place, later)| {
                     let mut text = BytesMut::new();
-                    let mut inner = Exchange {
-                        link,
-                        out: &mut text,
-                        framing: None,
-                        inline: false,
-                        failed: false,
-                    };
+                    let mut inner = Exchange::for_entry(link, &mut text);
                     let done = later.poll(cx, &mut inner).is_ready();
                     if let (true, Some(place)) = (done, *place) {
                         batch.fill(place, text);

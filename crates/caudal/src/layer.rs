@@ -10,14 +10,14 @@ use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use caudal_core::JsonRpcError;
+use caudal_core::{ErrorDetail, JsonRpcError};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tower_layer::Layer;
-use tower_service::Service;
+pub use tower_layer::Layer;
+pub use tower_service::Service;
 
 use crate::context::{Context, Maker};
-use crate::dispatch::{Arriving, Exchange, Invoked};
+use crate::dispatch::{Arriving, Exchange, Invoked, invalid_params};
 use crate::handler::{BoxFuture, Invoke, Settings, first_poll};
 
 /// A call on its way to its handler.
@@ -66,10 +66,13 @@ impl Incoming {
 
     pub(crate) fn read<P: DeserializeOwned>(&self) -> Result<(Maker<'_, '_>, P), JsonRpcError> {
         let text = self.params().map_or("null", RawValue::get);
-        let params = serde_json::from_str(text)
-            .map_err(|error| JsonRpcError::invalid_params().and_data(error.to_string()))?;
+        let link = self.context.peer().link();
+        let params = serde_json::from_str(text).map_err(|error| match link.detail() {
+            ErrorDetail::Minimal => JsonRpcError::invalid_params(),
+            _ => invalid_params(self.params.is_none(), &error),
+        })?;
         let maker = Maker {
-            link: self.context.peer().link(),
+            link,
             method: self.context.name(),
             id: self.context.id(),
             context: Some(self.context.clone()),

@@ -1,6 +1,11 @@
 //! JSON-RPC 2.0 for Rust: one symmetric peer over any pipe.
 #![allow(missing_docs)]
 
+#[cfg(not(unix))]
+compile_error!(
+    "caudal runs on Unix: its transports need descriptors, process groups and Unix sockets"
+);
+
 mod batch;
 mod config;
 mod connect;
@@ -29,8 +34,8 @@ pub mod transport;
 mod watched;
 
 pub use caudal_core::{
-    CallError, CloseReason, CorrelationId, ErrorCode, ErrorDetail, ExtraMembers, FrameError,
-    Framing, Id, IdFormat, JsonRpcError, NullId, Policy, RequestId, ScalarParams,
+    CallError, CloseReason, CorrelationId, EncodeError, ErrorCode, ErrorDetail, ExtraMembers,
+    FrameError, Framing, Id, IdFormat, JsonRpcError, NullId, Policy, RequestId, ScalarParams,
 };
 pub use config::{Config, Limits};
 pub use connect::{Connect, connect};

@@ -95,8 +95,10 @@ mod tests {
             assert!(*delay >= full / 2 && *delay <= full, "{n}: {delay:?}");
         }
         assert_ne!(delays, backoff.delays().take(20).collect::<Vec<_>>());
-        let mut three = Backoff::default();
-        three.tries = Some(3);
+        let three = Backoff {
+            tries: Some(3),
+            ..backoff
+        };
         assert_eq!(three.delays().count(), 3);
     }
 }

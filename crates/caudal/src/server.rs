@@ -160,7 +160,7 @@ pub struct Server(Arc<Inner>);
 struct Inner {
     endpoint: Endpoint,
     router: Arc<Router>,
-    config: Config,
+    config: Arc<Config>,
     stop: CancellationToken,
     connections: Mutex<Connections>,
     /// How many connections there are; none and stopped is the end.
@@ -239,7 +239,7 @@ impl Inner {
         Arc::new(Self {
             endpoint,
             router: Arc::new(router),
-            config,
+            config: Arc::new(config),
             stop: CancellationToken::new(),
             connections: Mutex::default(),
             count: watch::Sender::new(0),
@@ -268,12 +268,14 @@ impl Inner {
                 let mut connections = inner.lock();
                 let stats = connections.open.remove(key).stats();
                 connections.past.add(&stats);
+                (connections.past.in_flight, connections.past.pending) = (0, 0);
                 drop(connections);
                 inner.update();
             }
         };
         let router = Arc::clone(&self.router);
-        let link = peer::start(transport, router, self.config.clone(), None, attend);
+        let config = Arc::clone(&self.config);
+        let link = peer::start(transport, router, config, None, attend);
         if self.stop.is_cancelled() {
             link.order(Order::Drain(Instant::now()));
         }

@@ -132,7 +132,7 @@ async fn our_own_calls_are_bounded_too() {
         let id = raw.json().await["id"].clone();
         raw.send(&json!({"jsonrpc": "2.0", "id": id, "result": 1}).to_string())
             .await;
-        let _ = call;
+        assert_eq!(call.await.unwrap().unwrap(), 1);
     }
     while peer.stats().pending > 0 {
         tokio::task::yield_now().await;
@@ -339,4 +339,45 @@ async fn an_idle_connection_is_closed_if_so_wanted_and_a_busy_one_is_not() {
     let reason = server.closed().await;
     let cause = std::error::Error::source(&reason).unwrap().to_string();
     assert_eq!(cause, "nothing was sent or received for too long");
+}
+
+/// A call that cannot even be sent fails in time too.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_room_times_out_on_time() {
+    let mut config = Config::default();
+    config.limits.output = 1_000;
+    let (peer, _raw) = Raw::serve_through(100, Router::new(), config);
+    for _ in 0..2 {
+        let big = "x".repeat(2_000);
+        let notify = timeout(Duration::from_secs(1), peer.notify("n", (big,))).await;
+        let _ = notify;
+    }
+    let begun = tokio::time::Instant::now();
+    let call = peer
+        .call::<_, ()>("m", ())
+        .timeout(Duration::from_millis(500));
+    assert!(matches!(call.await, Err(CallError::Timeout)));
+    assert!(begun.elapsed() <= Duration::from_millis(505));
+    assert_eq!(peer.stats().pending, 0);
+}
+
+/// While the output is full nothing starts; what has come goes on once it drains,
+/// without anything else having to happen.
+#[tokio::test]
+async fn what_waited_for_the_output_to_drain_goes_on_by_itself() {
+    let router = Router::new()
+        .method("big", |(bytes,): (usize,)| Ok("x".repeat(bytes)))
+        .method("add", |(a, b): (i64, i64)| Ok(a + b));
+    let mut config = Config::default();
+    config.limits.output = 1_000;
+    let (_server, mut raw) = Raw::serve_through(256, router, config);
+    raw.send(&call(1, "big", "[5000]")).await;
+    for id in 2..4 {
+        raw.send(&call(id, "add", "[1,2]")).await;
+    }
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(raw.json().await["result"].as_str().unwrap().len(), 5_000);
+    for id in 2..4 {
+        assert_eq!(raw.json().await["id"], id);
+    }
 }

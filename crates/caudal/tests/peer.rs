@@ -806,3 +806,26 @@ async fn a_spawned_method_leaves_the_connection_free() {
     spins.store(1, Ordering::SeqCst);
     spinning.await.unwrap().unwrap();
 }
+
+/// A batch that comes while the peer shuts down is refused entry by entry.
+#[tokio::test]
+async fn a_batch_during_a_shutdown_is_refused_as_a_batch() {
+    let (server, mut raw) = Raw::serve(calculator(), Config::default());
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[50]}"#)
+        .await;
+    while server.stats().in_flight == 0 {
+        tokio::task::yield_now().await;
+    }
+    let stopping = server.clone();
+    let stopping = tokio::spawn(async move { stopping.shutdown(Duration::from_secs(10)).await });
+    while !matches!(server.state(), State::Draining) {
+        tokio::task::yield_now().await;
+    }
+    raw.send(r#"[{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","method":"log","params":["x"]},{"jsonrpc":"2.0","id":3,"method":"ping"}]"#).await;
+    let refused = raw.json().await;
+    assert_eq!(refused.as_array().unwrap().len(), 2);
+    assert_eq!(refused[1]["error"]["message"], "Server is shutting down");
+    assert_eq!(raw.json().await["result"], 50);
+    raw.end().await;
+    stopping.await.unwrap();
+}

@@ -14,8 +14,8 @@ use std::future::IntoFuture;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use caudal::transport::Stream;
@@ -774,6 +774,25 @@ async fn ipv6_and_names_are_served_too() {
     }
 }
 
+#[tokio::test]
+async fn who_sends_no_header_is_told_so_before_the_end() {
+    let server = serve("tcp://127.0.0.1:0?framing=header", methods())
+        .await
+        .unwrap();
+    for more in [0, 1000, 300_000] {
+        let mut socket = tcp(&server).await;
+        let mut text = String::from("{\"jsonrpc\":\"2.0\"}\r\n\r\n");
+        text.push_str(&"x".repeat(more));
+        let _ = within(socket.write_all(text.as_bytes())).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let mut answer = Vec::new();
+        let end = within(socket.read_to_end(&mut answer)).await;
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.contains("-32700"), "{more}: {answer:?} {end:?}");
+    }
+    eventually("gone", || server.connections() == 0).await;
+}
+
 // ---- Unix sockets ----
 
 fn mode(path: &Path) -> u32 {
@@ -984,14 +1003,13 @@ async fn an_address_that_does_not_answer_is_given_up_in_time() {
     listener.bind(&any.into()).unwrap();
     listener.listen(0).unwrap();
     let address = listener.local_addr().unwrap().as_socket().unwrap();
-    let filled = Arc::new(Mutex::new(Vec::new()));
-    let full = Arc::new(AtomicBool::new(false));
-    while !full.load(SeqCst) {
+    let mut filled = Vec::new();
+    loop {
         let one =
             tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(address)).await;
         match one {
-            Ok(stream) => filled.lock().unwrap().push(stream.unwrap()),
-            Err(_) => full.store(true, SeqCst),
+            Ok(stream) => filled.push(stream.unwrap()),
+            Err(_) => break,
         }
     }
     let start = Instant::now();

@@ -99,6 +99,13 @@ impl From<CallError> for JsonRpcError {
     }
 }
 
+/// What a handler answers when a message of its own could not be written.
+impl From<EncodeError> for JsonRpcError {
+    fn from(error: EncodeError) -> Self {
+        CallError::Encode(error).into()
+    }
+}
+
 /// Why a connection ended; cheap to clone, one for every call that waited.
 ///
 /// ```
@@ -114,7 +121,7 @@ pub struct CloseReason(Cause);
 
 #[derive(Clone, Debug)]
 enum Cause {
-    Local,
+    Local(Option<Arc<dyn StdError + Send + Sync>>),
     Remote(Option<Arc<dyn StdError + Send + Sync>>),
     Failed(Arc<dyn StdError + Send + Sync>),
 }
@@ -127,7 +134,20 @@ impl CloseReason {
     /// ```
     #[must_use]
     pub const fn local() -> Self {
-        Self(Cause::Local)
+        Self(Cause::Local(None))
+    }
+
+    /// This side closed it, and there is more to say about that; it stays in
+    /// [`source`](StdError::source).
+    ///
+    /// ```
+    /// use caudal_core::CloseReason;
+    ///
+    /// let reason = CloseReason::local_with(std::io::Error::other("exit status: 0"));
+    /// assert!(reason.is_local());
+    /// ```
+    pub fn local_with(cause: impl StdError + Send + Sync + 'static) -> Self {
+        Self(Cause::Local(Some(Arc::new(cause))))
     }
 
     /// The other side closed it in good order.
@@ -174,7 +194,7 @@ impl CloseReason {
     /// ```
     #[must_use]
     pub const fn is_local(&self) -> bool {
-        matches!(self.0, Cause::Local)
+        matches!(self.0, Cause::Local(_))
     }
 
     /// Whether the other side closed it in good order.
@@ -191,7 +211,7 @@ impl CloseReason {
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Cause::Local => "closed by this side",
+            Cause::Local(_) => "closed by this side",
             Cause::Remote(_) => "closed by the other side",
             Cause::Failed(_) => "the connection failed",
         })
@@ -201,8 +221,10 @@ impl fmt::Display for CloseReason {
 impl StdError for CloseReason {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0 {
-            Cause::Failed(cause) | Cause::Remote(Some(cause)) => Some(cause.as_ref()),
-            Cause::Local | Cause::Remote(None) => None,
+            Cause::Failed(cause) | Cause::Local(Some(cause)) | Cause::Remote(Some(cause)) => {
+                Some(cause.as_ref())
+            }
+            Cause::Local(None) | Cause::Remote(None) => None,
         }
     }
 }

@@ -121,11 +121,10 @@ impl<'a> Batch<'a> {
         }
         self.text.extend_from_slice(b"]");
         let mut frame = BytesMut::new();
-        let written: Result<(), CallError> =
-            self.link.write(self.link.framing, &mut frame, |out| {
-                out.extend_from_slice(&self.text);
-                Ok(())
-            });
+        let written: Result<(), CallError> = self.link.framing.write(&mut frame, |out| {
+            out.extend_from_slice(&self.text);
+            Ok(())
+        });
         written?;
         poll_fn(|cx| self.link.poll_append(cx, None, &frame)).await?;
         self.calls.clear();

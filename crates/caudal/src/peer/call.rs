@@ -12,7 +12,7 @@ use std::time::Duration;
 use caudal_core::{CallError, RequestId, encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::link::{CallOptions, Extension, Link};
 
@@ -106,7 +106,10 @@ impl<'a, P: Serialize, T: DeserializeOwned> IntoFuture for Call<'a, P, T> {
 
     fn into_future(self) -> CallFuture<'a, P, T> {
         CallFuture {
-            stage: Stage::New { options: None },
+            stage: Stage::New {
+                options: None,
+                patience: None,
+            },
             call: self,
         }
     }
@@ -124,8 +127,14 @@ pub struct CallFuture<'a, P, T> {
 }
 
 enum Stage {
-    New { options: Option<CallOptions> },
-    Sent { key: usize },
+    New {
+        options: Option<CallOptions>,
+        /// Runs while there is no room to send it.
+        patience: Option<Pin<Box<Sleep>>>,
+    },
+    Sent {
+        key: usize,
+    },
     Done,
 }
 
@@ -145,7 +154,7 @@ impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Stage::New { options } = &mut this.stage {
+        if let Stage::New { options, patience } = &mut this.stage {
             let options = options.get_or_insert_with(|| this.call.options());
             let mut scratch = SCRATCH.take();
             let started = encode::prepare(&mut scratch, this.call.method, &this.call.params)
@@ -158,7 +167,16 @@ impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
                 SCRATCH.set(scratch);
             }
             match started {
-                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Pending) => {
+                    // Its time runs while it waits for room, too.
+                    let Some(deadline) = options.deadline else {
+                        return Poll::Pending;
+                    };
+                    let patience = patience.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+                    ready!(patience.as_mut().poll(cx));
+                    this.stage = Stage::Done;
+                    return Poll::Ready(Err(CallError::Timeout));
+                }
                 Ok(Poll::Ready(Ok(key))) => this.stage = Stage::Sent { key },
                 Ok(Poll::Ready(Err(error))) | Err(error) => {
                     this.stage = Stage::Done;

@@ -16,6 +16,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::link::{Collected, Link, Order};
 use super::queue::Queue;
 use super::running::{self, Place};
+use crate::batch::Batch;
 use crate::dispatch::{self, Dispatched, Exchange};
 use crate::pool;
 use crate::router::Router;
@@ -25,6 +26,8 @@ use crate::transport::{ReceiveError, Transport};
 
 /// Output is sent when there is so much of it, even if more frames wait.
 const BURST: usize = 64 << 10;
+/// And so are so many frames, which may ask for no answer.
+const FRAMES: usize = 1024;
 /// So many bursts one turn may take before other tasks have theirs.
 const TURNS: usize = 8;
 
@@ -88,11 +91,12 @@ impl<'t, T: Transport> Driver<'t, T> {
 
     fn receive(&mut self, cx: &mut Context<'_>) -> Result<Stop, CloseReason> {
         let Self { transport, core } = self;
-        let mut bytes = 0;
+        let (mut bytes, mut frames) = (0, 0);
         let stop = loop {
-            if core.out.len() >= BURST || !core.may_read() {
+            if core.out.len() >= BURST || frames >= FRAMES || !core.may_read() {
                 break Ok(Stop::Busy);
             }
+            frames += 1;
             match transport.poll_receive(cx) {
                 Poll::Pending => break Ok(Stop::Empty),
                 Poll::Ready(Ok(Some(frame))) => {
@@ -133,7 +137,12 @@ impl<'t, T: Transport> Driver<'t, T> {
                 }
                 Ok(())
             }
-            Poll::Ready(Err(error)) => Err(CloseReason::failed(error)),
+            // If the other side has ended its output before, it is gone in good
+            // order.
+            Poll::Ready(Err(error)) => Err(match core.ending.take() {
+                Some((reason, _)) => reason,
+                None => CloseReason::failed(error),
+            }),
             _ => {
                 core.stalled = true;
                 core.link.set_unsent(core.out.len());
@@ -168,7 +177,7 @@ impl<T: Transport> Future for Driver<'_, T> {
                 return Poll::Ready(reason);
             }
             let wait = matches!(stop, Stop::Empty) || this.core.stalled || !this.core.may_read();
-            if wait && !this.core.link.is_called() {
+            if wait && !this.core.link.is_called() && !this.core.may_run_queue() {
                 this.core.rest(cx);
                 return Poll::Pending;
             }
@@ -180,13 +189,7 @@ impl<T: Transport> Future for Driver<'_, T> {
 
 impl Core {
     fn exchange(&mut self) -> Exchange<'_> {
-        Exchange {
-            link: &self.link,
-            out: &mut self.out,
-            framing: Some(self.link.framing),
-            inline: true,
-            failed: false,
-        }
+        Exchange::inline(&self.link, &mut self.out)
     }
 
     /// Takes over what handles and timers want; `Some` if it is to end.
@@ -295,13 +298,7 @@ impl Core {
         if self.must_wait() || self.refusing || self.link.is_full(0) {
             return self.hold(frame);
         }
-        let mut exchange = Exchange {
-            link: &self.link,
-            out: &mut self.out,
-            framing: Some(self.link.framing),
-            inline: true,
-            failed: false,
-        };
+        let mut exchange = Exchange::inline(&self.link, &mut self.out);
         match dispatch::frame(&self.router, frame, &mut exchange) {
             Dispatched::Done => {}
             more => self.go_on(more),
@@ -334,12 +331,9 @@ impl Core {
             .queue
             .is_full(link.config.limits.in_flight, link.config.limits.queue);
         match &message {
-            Message::Request(request) if self.refusing => {
-                let error = JsonRpcError::new(-32_000, "Server is shutting down");
-                self.exchange().error(request.id, &error);
-            }
-            Message::Request(request) if link.is_full(0) || queue_full => {
-                self.exchange().overloaded(request.id);
+            Message::Request(request) if self.refusing || link.is_full(0) || queue_full => {
+                let refusing = self.refusing;
+                self.exchange().turn_away(request.id, refusing);
             }
             Message::Request(_) => {
                 link.count_in_flight(true);
@@ -355,19 +349,28 @@ impl Core {
                 tracing::warn!(target: "caudal", "a notification was dropped: too many wait");
             }
             Message::Batch(entries) if entries.is_empty() => {}
-            Message::Batch(_) if !self.must_wait() => self.start(message),
-            Message::Batch(entries) if queue_full => {
-                let refused = entries.iter().filter_map(|entry| match entry {
-                    Message::Request(request) => Some(request.id),
-                    _ => None,
-                });
-                for id in refused {
-                    self.exchange().overloaded(id);
-                }
+            Message::Batch(entries) if self.refusing || (queue_full && self.must_wait()) => {
+                self.refuse_batch(entries);
             }
+            Message::Batch(_) if !self.must_wait() => self.start(message),
             Message::Notification(_) | Message::Batch(_) => self.queue.push(frame, &message),
             _ => self.start(message),
         }
+    }
+
+    /// Answers a batch that there is no room for.
+    fn refuse_batch(&mut self, entries: &[Message<'_>]) {
+        let refusing = self.refusing;
+        let mut batch = Batch::default();
+        for entry in entries {
+            let begin = batch.begin();
+            if let Message::Request(request) = entry {
+                let mut exchange = Exchange::for_entry(&self.link, &mut batch.text);
+                exchange.turn_away(request.id, refusing);
+            }
+            batch.end(begin);
+        }
+        batch.write(&mut self.exchange());
     }
 
     /// Answers a request that is cancelled before it has started.
@@ -395,12 +398,16 @@ impl Core {
         }
     }
 
-    /// Runs what has waited for its turn.
-    fn run_queue(&mut self) {
-        while !self.queue.is_empty()
+    /// Whether something waits, and nothing is in its way.
+    fn may_run_queue(&self) -> bool {
+        !self.queue.is_empty()
             && !self.link.is_held()
             && self.out.len() < self.link.config.limits.output
-        {
+    }
+
+    /// Runs what has waited for its turn.
+    fn run_queue(&mut self) {
+        while self.may_run_queue() {
             let Some(queued) = self.queue.pop() else {
                 return;
             };
@@ -415,13 +422,7 @@ impl Core {
     }
 
     fn start(&mut self, message: Message<'_>) {
-        let mut exchange = Exchange {
-            link: &self.link,
-            out: &mut self.out,
-            framing: Some(self.link.framing),
-            inline: true,
-            failed: false,
-        };
+        let mut exchange = Exchange::inline(&self.link, &mut self.out);
         match dispatch::message(&self.router, message, &mut exchange) {
             Dispatched::Done => {}
             more => self.go_on(more),
@@ -461,7 +462,7 @@ impl Core {
         };
         match &mut self.timer {
             // It fires early at worst, and is then set again.
-            Some(timer) if timer.deadline() <= next => return,
+            Some(timer) if timer.deadline() <= next => {}
             Some(timer) => timer.as_mut().reset(next),
             None => self.timer = Some(Box::pin(sleep_until(next))),
         }

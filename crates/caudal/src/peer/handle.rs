@@ -149,9 +149,8 @@ impl Peer {
     pub async fn notify(&self, method: &str, params: impl Serialize) -> Result<(), CallError> {
         let mut frame = crate::pool::take();
         let link = &self.link;
-        link.write(link.framing, &mut frame, |out| {
-            encode::notification(out, method, &params)
-        })?;
+        link.framing
+            .write(&mut frame, |out| encode::notification(out, method, &params))?;
         self.send(frame).await
     }
 
@@ -165,7 +164,7 @@ impl Peer {
     pub async fn publish(&self, event: &Event) -> Result<(), CallError> {
         let mut frame = crate::pool::take();
         let link = &self.link;
-        let written: Result<(), CallError> = link.write(link.framing, &mut frame, |out| {
+        let written: Result<(), CallError> = link.framing.write(&mut frame, |out| {
             out.extend_from_slice(event.as_bytes());
             Ok(())
         });
@@ -241,6 +240,15 @@ impl Peer {
         &self.link.extensions
     }
 }
+
+/// Two handles are equal when they belong to the same connection.
+impl PartialEq for Peer {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.link, &other.link)
+    }
+}
+
+impl Eq for Peer {}
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

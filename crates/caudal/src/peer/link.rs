@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use caudal_core::{
-    CallError, CallId, CloseReason, ErrorDetail, Framing, Id, Invalid, Pending, RawJson, Response,
+    CallError, CallId, CloseReason, ErrorDetail, FrameReader, Framing, Id, Invalid, Pending,
+    RawJson, Response,
 };
 use slab::Slab;
 use tokio::sync::watch;
@@ -26,7 +27,7 @@ use crate::tap::Direction;
 
 /// What the task of a connection and everybody who uses it share.
 pub(crate) struct Link {
-    pub(crate) config: Config,
+    pub(crate) config: Arc<Config>,
     pub(crate) framing: Framing,
     pub(crate) stats: Counters,
     pub(crate) extensions: Extensions,
@@ -130,7 +131,7 @@ pub(crate) struct Collected {
 
 impl Link {
     pub(crate) fn new(
-        config: Config,
+        config: Arc<Config>,
         framing: Framing,
         state: State,
         reconnects: bool,
@@ -169,9 +170,9 @@ impl Link {
 
     /// What stands in the place of a connection where there is none.
     pub(crate) fn nowhere() -> Arc<Self> {
-        let link = Self::new(Config::default(), Framing::Line, State::Connecting, false);
+        let link = Self::new(Arc::default(), Framing::Line, State::Connecting, false);
         link.close(CloseReason::failed(NoConnection));
-        link.announce_closed();
+        link.announce_closed(None);
         link
     }
 
@@ -211,23 +212,33 @@ impl Link {
 
     // ---- writing ----
 
-    /// Writes one framed message, and shows it to the tap.
+    /// Writes one framed message into the driver's output, and shows it to the
+    /// tap; what others write is shown when the driver takes it over.
     #[inline]
-    pub(crate) fn write<E>(
+    pub(crate) fn write_shown<E>(
         &self,
-        framing: Framing,
         out: &mut BytesMut,
         write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(tap) = &self.config.tap else {
-            return framing.write(out, write);
+            return self.framing.write(out, write);
         };
-        framing.write(out, |out| {
+        self.framing.write(out, |out| {
             let start = out.len();
             write(out)?;
             tap.message(Direction::Sent, out.get(start..).unwrap_or_default());
             Ok(())
         })
+    }
+
+    /// Shows the tap what was taken over.
+    fn show(&self, frames: &[u8]) {
+        let Some(tap) = &self.config.tap else { return };
+        let mut reader = FrameReader::new(self.framing, usize::MAX);
+        reader.push(frames);
+        while let Ok(Some(frame)) = reader.next_frame() {
+            tap.message(Direction::Sent, frame);
+        }
     }
 
     /// Appends a framed message when there is room for it; an answer only to the
@@ -294,12 +305,9 @@ impl Link {
         let Some(waiting) = shared.calls.get_mut(key) else {
             unreachable!("it was just inserted");
         };
-        let mut body = 0..0;
         let written: Result<(), std::convert::Infallible> =
             self.framing.write(&mut shared.out, |out| {
-                body.start = out.len();
                 frame(out, waiting.id);
-                body.end = out.len();
                 Ok(())
             });
         let Ok(()) = written;
@@ -307,15 +315,7 @@ impl Link {
         if options.idempotent && self.reconnects {
             waiting.again = shared.out.get(start..).map(Into::into);
         }
-        let shown = match &self.config.tap {
-            Some(_) => shared.out.get(body).map(<[u8]>::to_vec),
-            None => None,
-        };
         self.output_waits(shared);
-        drop(guard);
-        if let (Some(tap), Some(shown)) = (&self.config.tap, shown) {
-            tap.message(Direction::Sent, &shown);
-        }
         Poll::Ready(Ok(key))
     }
 
@@ -451,14 +451,18 @@ impl Link {
     pub(crate) fn expire(&self) {
         let mut shared = self.lock();
         let due: Vec<_> = shared.pending.expire(Instant::now().into_std()).collect();
-        for (id, key) in due {
-            tracing::info!(target: "caudal", %id, "no answer came in time");
-            let waker = shared.settle(key, Err(CallError::Timeout));
-            self.tell_cancelled(&mut shared, id);
-            wake(waker);
+        let mut wakers = Vec::new();
+        for (id, key) in &due {
+            wakers.extend(shared.settle(*key, Err(CallError::Timeout)));
+            self.tell_cancelled(&mut shared, *id);
         }
         // Whether or not anything was due, the next deadline is another.
         self.called.store(true, Release);
+        drop(shared);
+        wakers.into_iter().for_each(Waker::wake);
+        for (id, _) in due {
+            tracing::info!(target: "caudal", %id, "no answer came in time");
+        }
     }
 
     // ---- conventions ----
@@ -604,16 +608,22 @@ impl Link {
     #[inline]
     pub(crate) fn collect_output(&self, out: &mut BytesMut) {
         if self.has_output.load(Acquire) {
+            let before = out.len();
             self.lock().hand_over(out, &self.has_output);
+            self.show(out.get(before..).unwrap_or_default());
         }
     }
 
     /// Takes over all that there is for the driver.
     pub(crate) fn collect(&self, out: &mut BytesMut) -> Collected {
+        let before = out.len();
         let mut shared = self.lock();
         self.called.store(false, Release);
         shared.hand_over(out, &self.has_output);
-        shared.collected()
+        let collected = shared.collected();
+        drop(shared);
+        self.show(out.get(before..).unwrap_or_default());
+        collected
     }
 
     /// What there is for the driver while there is no connection: its output
@@ -672,8 +682,7 @@ impl Link {
         let mut guard = self.lock();
         let shared = &mut *guard;
         let (taken, old) = (shared.taken, std::mem::take(&mut shared.out));
-        let mut wakers = Vec::new();
-        let mut keep = Vec::new();
+        let (mut lose, mut keep) = (Vec::new(), Vec::new());
         for (key, waiting) in &mut shared.calls {
             if !matches!(waiting.outcome, Outcome::Open(_)) {
                 continue;
@@ -687,13 +696,14 @@ impl Link {
             };
             match frame {
                 Some(frame) => keep.push((waiting.number, key, frame.to_vec())),
-                None => wakers.push((waiting.id, key)),
+                None => lose.push((waiting.id, key)),
             }
         }
-        let failed = wakers.len();
-        for (id, key) in wakers {
+        let failed = lose.len();
+        let mut wakers = std::mem::take(&mut shared.room);
+        for (id, key) in lose {
             shared.pending.cancel(id);
-            wake(shared.settle(key, Err(CallError::Closed(reason.clone()))));
+            wakers.extend(shared.settle(key, Err(CallError::Closed(reason.clone()))));
         }
         keep.sort_unstable();
         for (_, key, frame) in keep {
@@ -712,10 +722,9 @@ impl Link {
             .running
             .iter()
             .for_each(|(_, call)| call.token.cancel());
-        let room = std::mem::take(&mut shared.room);
         self.state.send_replace(State::Connecting);
         drop(guard);
-        room.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
         failed
     }
 
@@ -747,8 +756,13 @@ impl Link {
     }
 
     /// Tells everybody who watches that it has ended; all else is done.
-    pub(crate) fn announce_closed(&self) {
-        let shared = self.lock();
+    ///
+    /// `more` may say more about the end than was known before.
+    pub(crate) fn announce_closed(&self, more: Option<CloseReason>) {
+        let mut shared = self.lock();
+        if let Some(more) = more {
+            shared.closed = Some(more);
+        }
         if let Some(reason) = &shared.closed {
             self.state.send_replace(State::Closed(reason.clone()));
         }

@@ -65,12 +65,9 @@ async fn run(
     place: &Place,
 ) -> BytesMut {
     let mut text = BytesMut::new();
-    let mut exchange = Exchange {
-        link,
-        out: &mut text,
-        framing: matches!(place, Place::Alone).then_some(link.framing),
-        inline: false,
-        failed: false,
+    let mut exchange = match place {
+        Place::Alone => Exchange::for_frame(link, &mut text),
+        Place::In(..) => Exchange::for_entry(link, &mut text),
     };
     let end = {
         let mut cancelled = pin!(token.cancelled());
@@ -133,13 +130,7 @@ async fn deliver(link: &Arc<Link>, session: u64, place: Place, mut text: BytesMu
         if !batch.fill(place, std::mem::take(&mut text)) {
             return;
         }
-        batch.write(&mut Exchange {
-            link,
-            out: &mut text,
-            framing: Some(link.framing),
-            inline: false,
-            failed: false,
-        });
+        batch.write(&mut Exchange::for_frame(link, &mut text));
     }
     if !text.is_empty() {
         // It fails when the connection has ended, and then nobody waits for it.

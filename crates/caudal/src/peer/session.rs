@@ -40,12 +40,17 @@ pub(crate) struct Reconnect {
 pub(crate) fn start<T: Transport, E: FnOnce() + Send + 'static>(
     transport: T,
     router: impl Into<Arc<Router>>,
-    config: Config,
+    config: impl Into<Arc<Config>>,
     reconnect: Option<Reconnect>,
     attend: impl FnOnce(&Arc<Link>) -> E,
 ) -> Arc<Link> {
     let framing = transport.framing();
-    let link = Link::new(config, framing, State::Connected, reconnect.is_some());
+    let link = Link::new(
+        config.into(),
+        framing,
+        State::Connected,
+        reconnect.is_some(),
+    );
     if let Some(remote) = transport.remote() {
         let _ = link.remote.set(remote);
     }
@@ -70,7 +75,7 @@ async fn live<T: Transport>(
     transport: T,
     reconnect: Option<Reconnect>,
 ) {
-    let mut reason = run(&link, &router, transport).await;
+    let (mut reason, mut more) = run(&link, &router, transport).await;
     if let Some(mut reconnect) = reconnect {
         while !reason.is_local() {
             let lost = Instant::now();
@@ -87,10 +92,10 @@ async fn live<T: Transport>(
                     if let Some(told) = &reconnect.told {
                         tokio::spawn(told(Peer::of(&link), gap));
                     }
-                    reason = run(&link, &router, transport).await;
+                    (reason, more) = run(&link, &router, transport).await;
                 }
                 Err(end) => {
-                    reason = end;
+                    (reason, more) = (end, None);
                     break;
                 }
             }
@@ -98,22 +103,24 @@ async fn live<T: Transport>(
     }
     tracing::debug!(target: "caudal", %reason, "closed");
     link.close(reason);
-    link.announce_closed();
+    link.announce_closed(more);
 }
 
-/// Runs one connection to its end, and closes its transport.
+/// Runs one connection to its end, and closes its transport, which may know more
+/// about that end.
 async fn run<T: Transport>(
     link: &Arc<Link>,
     router: &Arc<Router>,
     mut transport: T,
-) -> CloseReason {
+) -> (CloseReason, Option<CloseReason>) {
     let reason = Driver::new(&mut transport, link, router).await;
     if !link.reconnects() || reason.is_local() {
         // Nobody waits for an answer while the transport takes its time.
         link.close(reason.clone());
     }
-    let _ = timeout(CLOSE, poll_fn(|cx| transport.poll_close(cx))).await;
-    reason
+    let closed = timeout(CLOSE, poll_fn(|cx| transport.poll_close(cx))).await;
+    let more = closed.ok().flatten().filter(|_| reason.is_local());
+    (reason, more)
 }
 
 /// Tries until it succeeds, is told to stop, or has no try left.

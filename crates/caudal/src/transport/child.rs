@@ -234,10 +234,11 @@ impl Transport for Child {
         }
     }
 
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         // The end of its input asks it to end.
         self.stream = None;
-        self.poll_end(cx).map(|_| ())
+        let status = ready!(self.poll_end(cx)).ok();
+        Poll::Ready(status.map(|status| CloseReason::local_with(self.exit(status))))
     }
 
     fn framing(&self) -> Framing {

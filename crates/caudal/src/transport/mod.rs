@@ -14,7 +14,7 @@ mod unix;
 use std::io;
 use std::task::{Context, Poll};
 
-use bytes::BytesMut;
+pub use bytes::BytesMut;
 use caudal_core::{CloseReason, FrameError, Framing};
 
 pub use child::{Child, ExitError, Stderr};
@@ -52,11 +52,12 @@ pub trait Transport: Send + Unpin + 'static {
     /// The connection cannot be written to any more.
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>>;
 
-    /// Ends the connection in good order, and returns when that is done. Nothing
-    /// is sent after it.
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ends the connection in good order, and returns when that is done, with a
+    /// reason if it knows more than that this side has closed it. Nothing is sent
+    /// after it.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         let _ = cx;
-        Poll::Ready(())
+        Poll::Ready(None)
     }
 
     /// How messages are delimited in [`poll_send`](Self::poll_send).
@@ -144,7 +145,7 @@ impl Transport for Box<dyn Transport> {
         (**self).poll_send(cx, out)
     }
 
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         (**self).poll_close(cx)
     }
 

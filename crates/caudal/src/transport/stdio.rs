@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use caudal_core::Framing;
+use caudal_core::{CloseReason, Framing};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::UnixStream;
@@ -99,7 +99,7 @@ impl Transport for Stdio {
         self.stream.poll_send(cx, out)
     }
 
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         self.stream.poll_close(cx)
     }
 

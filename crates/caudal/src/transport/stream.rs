@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
-use caudal_core::{FrameReader, Framing};
+use caudal_core::{CloseReason, FrameReader, Framing};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use super::{ReceiveError, Transport};
@@ -126,8 +126,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for Stream<S>
         Poll::Ready(Ok(()))
     }
 
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        Pin::new(&mut self.io).poll_shutdown(cx).map(|_| ())
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
+        Pin::new(&mut self.io).poll_shutdown(cx).map(|_| None)
     }
 
     fn framing(&self) -> Framing {

@@ -1,0 +1,49 @@
+//! A plug-in: a program that serves whoever has started it, on stdin and stdout,
+//! one message in each line.
+//!
+//! `cargo run --release --example child_client` starts it and calls it. By hand:
+//!
+//! `echo '{"jsonrpc":"2.0","id":1,"method":"greet","params":["Ada"]}' | cargo run --release --example stdio_server`
+#![allow(clippy::print_stdout, reason = "it shows that printing does no harm")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use caudal::{Context, Router};
+
+#[derive(Default)]
+struct Counters {
+    greeted: AtomicU64,
+    logged: AtomicU64,
+}
+
+fn router() -> Router {
+    let counters = Arc::new(Counters::default());
+    let greeting = Arc::clone(&counters);
+    let logging = Arc::clone(&counters);
+    Router::new()
+        .method("greet", move |(name,): (String,)| {
+            greeting.greeted.fetch_add(1, Ordering::Relaxed);
+            // Stdout belongs to the connection while it is open, and what is
+            // printed meanwhile goes to stderr: it cannot end up in a message.
+            println!("greeting {name}");
+            Ok(format!("Hello, {name}!"))
+        })
+        .notification("log", move |(line,): (String,)| {
+            logging.logged.fetch_add(1, Ordering::Relaxed);
+            eprintln!("log: {line}");
+        })
+        .method("counters", move || {
+            let Counters { greeted, logged } = &*counters;
+            Ok([greeted, logged].map(|counter| counter.load(Ordering::Relaxed)))
+        })
+        .notification("quit", |cx: Context| cx.peer().close())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), caudal::Error> {
+    let server = caudal::serve("stdio:", router()).await?;
+    // Until stdin ends, or `quit`.
+    server.wait().await;
+    Ok(())
+}

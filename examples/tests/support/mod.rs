@@ -1,0 +1,17 @@
+//! What tests of the example programs share.
+
+use std::path::Path;
+use std::process::Command;
+
+/// An example, built as a program.
+pub(crate) fn example(name: &str) -> Command {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    let program = folder.join("examples").join(name);
+    assert!(
+        program.exists(),
+        "`cargo build --examples` builds {}",
+        program.display()
+    );
+    Command::new(program)
+}
