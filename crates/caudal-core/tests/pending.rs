@@ -59,7 +59,7 @@ fn a_late_duplicate_or_foreign_reply_finds_no_one() {
             "null",
             "0",
             "-1",
-            "2",
+            "3",
             "999",
             "1.5",
             "1e300",
@@ -104,6 +104,29 @@ fn ids_are_compared_as_json_values() {
         .to_uppercase()
         .replace(r"\U002D", r"\u002d");
     assert_eq!(reply(&mut pending, &escaped), Some("call"));
+}
+
+#[test]
+fn integers_count_up_and_pass_over_those_that_still_wait() {
+    let mut pending = Pending::new(1024, IdFormat::Integer, Instant::now());
+    let number = |id: caudal_core::CallId| id.to_request_id().as_i64().unwrap();
+    let waits = pending.insert("waits", None).unwrap();
+    for expected in 2..=1_000 {
+        let id = pending.insert("quick", None).unwrap();
+        // The ring has 8 places, and the first call keeps one of them.
+        let skipped = i64::from(expected > 8) * ((number(id) - 1) / 8);
+        assert!(number(id) >= expected && number(id) <= expected + skipped);
+        assert_eq!(reply(&mut pending, &id.to_string()), Some("quick"));
+    }
+    assert_eq!(reply(&mut pending, &waits.to_string()), Some("waits"));
+    let mut many: Vec<_> = (0..500)
+        .map(|_| pending.insert("many", None).unwrap())
+        .collect();
+    many.reverse();
+    for id in many {
+        assert_eq!(reply(&mut pending, &id.to_string()), Some("many"));
+    }
+    assert!(pending.is_empty());
 }
 
 /// Proves: A24, A40, A41, A43

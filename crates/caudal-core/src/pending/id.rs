@@ -1,9 +1,8 @@
 //! The ids of our own calls: found again without a map.
 //!
-//! Both formats carry the slot of the call. An integer is the slot's number,
-//! counted from 1, plus a multiple of the stride; it stays below 2^53, so that
-//! every JSON parser keeps it exact. A UUID has the slot in its last 32 bits,
-//! under a random mask.
+//! Integers count up from 1, and stay below 2^53, so that every JSON parser keeps
+//! them exact; the place of one in a ring is its lowest bits. A UUID has the slot
+//! of its call in its last 32 bits, under a random mask.
 
 use std::fmt;
 
@@ -92,42 +91,39 @@ impl sealed::WireId for CallId {
 #[derive(Debug)]
 pub(super) struct Keys {
     format: IdFormat,
-    /// The distance between two integers of one slot: a power of two.
-    stride: u64,
+    ring: Ring,
     /// Hides the slot in a UUID.
     mask: u32,
 }
 
-/// Beyond this, parsers that use floating point lose digits.
-const EXACT: u64 = 1 << 53;
-
 impl Keys {
-    pub(super) fn new(format: IdFormat, limit: usize) -> Self {
+    pub(super) fn new(format: IdFormat) -> Self {
         Self {
             format,
-            stride: (limit as u64).max(1).next_power_of_two(),
+            ring: Ring::default(),
             #[expect(clippy::cast_possible_truncation, reason = "any 32 bits will do")]
             mask: entropy::random_u64() as u32,
         }
     }
 
-    /// The key of a new call in `index`, whose last call had the key `last`.
-    ///
-    /// An integer is not used again before 2^53 / stride calls in its slot: a
-    /// late reply must not answer a newer call.
-    pub(super) fn next(&self, index: u32, last: u128) -> u128 {
+    /// The key of a new call in the slot `index`.
+    pub(super) fn next(&mut self, index: u32) -> u128 {
         match self.format {
-            IdFormat::Integer => {
-                let first = u128::from(index) + 1;
-                let next = last + u128::from(self.stride);
-                if last == 0 || next >= u128::from(EXACT) {
-                    first
-                } else {
-                    next
-                }
-            }
+            IdFormat::Integer => self.ring.insert(index).into(),
             IdFormat::Uuid => Uuid::random(index ^ self.mask).0,
         }
+    }
+
+    /// Forgets a key that nobody waits for any more.
+    pub(super) fn release(&mut self, key: u128) {
+        if let (IdFormat::Integer, Ok(number)) = (self.format, u64::try_from(key)) {
+            self.ring.remove(number);
+        }
+    }
+
+    /// Forgets all keys.
+    pub(super) fn clear(&mut self) {
+        self.ring = Ring::default();
     }
 
     pub(super) const fn call_id(&self, key: u128) -> CallId {
@@ -140,10 +136,7 @@ impl Keys {
     /// The slot that a key belongs to, if it is one of ours.
     pub(super) fn index(&self, key: u128) -> Option<u32> {
         match self.format {
-            IdFormat::Integer => {
-                let number = u64::try_from(key).ok()?.checked_sub(1)?;
-                u32::try_from(number & (self.stride - 1)).ok()
-            }
+            IdFormat::Integer => self.ring.slot(u64::try_from(key).ok()?),
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "the last 32 bits are meant"
@@ -157,6 +150,79 @@ impl Keys {
         match self.format {
             IdFormat::Integer => u128::try_from(id.as_i64()?).ok(),
             IdFormat::Uuid => Uuid::parse(&id.as_string()?),
+        }
+    }
+}
+
+/// Which slot an integer belongs to, for those that are in use.
+///
+/// The place of a number is its lowest bits. A number whose place is taken is
+/// left out, so no two share one; when the ring is doubled they part further. It
+/// is half empty at least, so a free place is near.
+#[derive(Debug, Default)]
+struct Ring {
+    places: Vec<Place>,
+    used: usize,
+    last: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// Zero is none.
+    number: u64,
+    slot: u32,
+}
+
+/// Beyond this, parsers that use floating point lose digits.
+const EXACT: u64 = 1 << 53;
+
+impl Ring {
+    fn place(&mut self, number: u64) -> Option<&mut Place> {
+        let mask = self.places.len().wrapping_sub(1);
+        #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are meant")]
+        self.places.get_mut(number as usize & mask)
+    }
+
+    /// The next number. It is not used again before 2^53 others were: a late reply
+    /// must not answer a newer call.
+    fn insert(&mut self, slot: u32) -> u64 {
+        if (self.used + 1) * 2 > self.places.len() {
+            self.grow();
+        }
+        self.used += 1;
+        loop {
+            let number = (self.last + 1) % EXACT;
+            self.last = number;
+            match self.place(number) {
+                Some(place @ Place { number: 0, .. }) if number > 0 => {
+                    *place = Place { number, slot };
+                    return number;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn grow(&mut self) {
+        let doubled = vec![Place::default(); (self.places.len() * 2).max(8)];
+        for old in std::mem::replace(&mut self.places, doubled) {
+            if let Some(place) = self.place(old.number).filter(|_| old.number > 0) {
+                *place = old;
+            }
+        }
+    }
+
+    fn slot(&self, number: u64) -> Option<u32> {
+        let mask = self.places.len().wrapping_sub(1);
+        #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are meant")]
+        let place = self.places.get(number as usize & mask)?;
+        (place.number == number && number > 0).then_some(place.slot)
+    }
+
+    fn remove(&mut self, number: u64) {
+        if let Some(place) = self.place(number).filter(|place| place.number == number) {
+            *place = Place::default();
+            self.used -= 1;
         }
     }
 }

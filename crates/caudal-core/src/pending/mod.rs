@@ -89,7 +89,7 @@ impl<W> Pending<W> {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            ids: id::Keys::new(format, limit),
+            ids: id::Keys::new(format),
             limit,
             wheel: Wheel::new(now),
             closed: None,
@@ -163,7 +163,7 @@ impl<W> Pending<W> {
         let Some(slot) = self.slots.get_mut(index as usize) else {
             unreachable!("a free slot is a slot");
         };
-        slot.key = self.ids.next(index, slot.key);
+        slot.key = self.ids.next(index);
         slot.waiter = Some(waiter);
         let id = self.ids.call_id(slot.key);
         if let Some(deadline) = deadline {
@@ -313,6 +313,7 @@ impl<W> Pending<W> {
         self.closed = Some(reason.clone());
         self.wheel.clear();
         self.free.clear();
+        self.ids.clear();
         std::mem::take(&mut self.slots)
             .into_iter()
             .filter_map(|slot| slot.waiter)
@@ -330,6 +331,7 @@ impl<W> Pending<W> {
         let index = self.find(key)?;
         let waiter = self.slots.get_mut(index as usize)?.waiter.take()?;
         self.wheel.remove(index);
+        self.ids.release(key);
         self.free.push(index);
         Some(waiter)
     }
