@@ -113,5 +113,5 @@ pub use schema::SCHEMA;
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,5 +1,124 @@
 //! JSON-RPC 2.0 for Rust: one symmetric peer over any pipe.
-#![allow(missing_docs)]
+//!
+//! ```text
+//! bytes → frame → message → route → handler → reply → frame → bytes
+//!  transport  framing  decode   router   yours   encode  framing  transport
+//! ```
+//!
+//! A [`Router`] says what one side serves. A [`Peer`] is one end of a connection:
+//! it calls the other end and serves it, at the same time. There is no second type
+//! for clients: a client is a peer whose router is empty.
+//!
+//! # A server
+//! ```no_run
+//! use caudal::{Context, Router};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), caudal::Error> {
+//!     let router = Router::new()
+//!         .method("add", |(a, b): (i64, i64)| Ok(a + b))
+//!         .method("count", |cx: Context, (n,): (u32,)| async move {
+//!             for i in 0..n {
+//!                 cx.peer().notify("tick", [i]).await?;
+//!             }
+//!             Ok(n)
+//!         });
+//!     caudal::serve("tcp://127.0.0.1:4017", router).await?.wait().await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # A client
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//!
+//! let peer = caudal::connect("tcp://127.0.0.1:4017").await?;
+//! let sum: i64 = peer.call("add", (1, 2)).timeout(Duration::from_secs(2)).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # Both at once
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+//! use caudal::{Context, Peer, Router};
+//!
+//! let asks = Router::new().method("greet", |cx: Context| async move {
+//!     let name: String = cx.peer().call("name", ()).await?; // it calls its caller
+//!     Ok(format!("hello {name}"))
+//! });
+//! let named = Router::new().method("name", || Ok("Ada"));
+//! let (peer, _other) = Peer::pair(named, asks); // connected in memory, for tests
+//! assert_eq!(peer.call::<_, String>("greet", ()).await?, "hello Ada");
+//! # Ok(()) }
+//! ```
+//!
+//! # A plug-in on stdio, and the program that starts it
+//! ```no_run
+//! # async fn plug_in(router: caudal::Router) -> Result<(), caudal::Error> {
+//! caudal::serve("stdio:", router).await?.wait().await;
+//! # Ok(()) }
+//! # async fn host() -> Result<(), caudal::Error> {
+//! let peer = caudal::connect("cmd:my-plugin --fast").await?;
+//! # let _ = peer; Ok(()) }
+//! ```
+//! While it serves, stdout belongs to the connection: a stray `println!` goes to
+//! stderr and cannot corrupt the stream.
+//!
+//! # Addresses
+//! | address | what it is |
+//! |---|---|
+//! | `stdio:` | stdin and stdout of this process |
+//! | `cmd:program args` | a child process, without a shell |
+//! | `tcp://127.0.0.1:4017` | a TCP socket; port 0 lets the system choose |
+//! | `unix:/run/my.sock` | a Unix socket, with mode 0600 |
+//! | anything else | your own [`Transport`](transport::Transport), with [`Peer::start`] |
+//!
+//! Messages are lines of JSON; `?framing=header` at the end of an address chooses
+//! `Content-Length` headers, as language servers speak.
+//!
+//! # Ordering
+//! Requests start in the order in which they came and run concurrently. A
+//! notification finishes before any later message of its connection starts, and so
+//! does a [serial](Method::serial) method. Responses wait for nothing, so a handler
+//! may call its caller back, and back again, and cannot deadlock. What a handler
+//! sends arrives before its answer. The entries of a batch run concurrently; their
+//! answers keep their order.
+//!
+//! A handler is polled once by the connection's own task and answered at once if it
+//! is ready; one that must wait is moved to a task of its own. So do not block in
+//! it: a [blocking](Method::blocking) handler has threads for that.
+//!
+//! # How a call ends
+//! Every call ends exactly once: with a result, an error of the other side, a
+//! timeout (30 s unless said otherwise), or the end of the connection with its
+//! reason. [`CallError::may_have_run`] says whether it may have been carried out.
+//!
+//! # Cancel safety
+//! Dropping a call forgets it, and tells the other side where the [`Dialect`] has a
+//! way to. [`Peer::notify`] and [`Batch::send`] send all or nothing. A handler is
+//! dropped when its call is cancelled, times out or loses its connection, unless it
+//! [chose to finish](Method::finish_when_cancelled); a panic is answered with
+//! -32603 and a number that is in the log.
+//!
+//! # Limits
+//! All are on by default; [`Limits`] has the table. At a limit the sender waits or
+//! is told; what runs goes on.
+//!
+//! # Seen from outside
+//! `tracing` has a span for each connection and call, [`Peer::stats`] the counts,
+//! [`Config::tap`] every message with [secrets left out](Redacted). With the
+//! feature `metrics`, calls are counted and timed by method.
+//!
+//! # Features
+//! | feature | what it adds |
+//! |---|---|
+//! | `metrics` | `caudal_requests_total` and `caudal_request_seconds` through the `metrics` facade |
+//!
+//! # Stability
+//! Types that may grow are `#[non_exhaustive]`. The types of `serde`, `serde_json`,
+//! `bytes`, `tokio`'s I/O traits and tower's `Layer` and `Service` are part of the
+//! API; no other crate's are. It runs on tokio, on Unix.
 
 #[cfg(not(unix))]
 compile_error!(
@@ -55,3 +174,8 @@ pub use server::{Serve, Server, serve};
 pub use state::{State, StateWatch};
 pub use stats::Stats;
 pub use tap::{Direction, Redacted, Tap};
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -146,7 +146,7 @@ async fn a_server_goes_on_when_its_handle_is_dropped() {
     assert_eq!(add(&peer).await.unwrap(), 3);
 }
 
-/// Proves: A89, A91
+/// Proves: A91
 #[tokio::test]
 async fn a_connection_beyond_the_limit_is_closed_and_the_others_go_on() {
     let mut config = Config::default();
@@ -178,7 +178,7 @@ async fn a_connection_beyond_the_limit_is_closed_and_the_others_go_on() {
     );
 }
 
-/// Proves: A28, A65
+/// Proves: A28
 #[tokio::test]
 async fn a_hundred_connections_are_served_at_once() {
     let server = server(&Seen::default()).await;

@@ -542,7 +542,6 @@ async fn a_stray_line_of_a_child_does_not_end_the_connection() {
     eventually("both came back", || peer.stats().late_replies == 2).await;
 }
 
-/// Proves: A84
 #[tokio::test]
 #[ignore = "bug: `Error::is_recoverable` is true for a program that is not found, though its documentation says that a wrong program is not"]
 async fn a_program_that_is_not_there_is_not_looked_for_again() {
