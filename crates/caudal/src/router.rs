@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -37,7 +38,7 @@ const MAX_NAME: usize = 256;
 /// ```
 #[derive(Clone)]
 pub struct Router {
-    routes: HashMap<Arc<str>, Route>,
+    routes: HashMap<Arc<str>, Route, BuildHasherDefault<Fnv>>,
     fallback: Route,
     has_fallback: bool,
     /// What handlers see in the place of a connection in [`handle`](Self::handle).
@@ -97,7 +98,7 @@ impl Router {
             Err::<(), _>(unknown)
         });
         Self {
-            routes: HashMap::new(),
+            routes: HashMap::default(),
             fallback: Route {
                 name: "".into(),
                 method: unknown,
@@ -292,6 +293,29 @@ impl Router {
         if let Err(error) = register(self) {
             panic!("{error}");
         }
+    }
+}
+
+/// FNV-1a: names are short. Nobody but the application chooses what is in the
+/// table, so there is nothing to defend.
+#[derive(Clone, Copy)]
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

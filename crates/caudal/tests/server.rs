@@ -408,7 +408,6 @@ async fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest() {
 }
 
 #[tokio::test]
-#[ignore = "bug: `Driver::hold` starts a batch while it refuses requests"]
 async fn a_batch_is_refused_too_while_a_server_shuts_down() {
     let seen = Seen::default();
     let server = server(&seen).await;

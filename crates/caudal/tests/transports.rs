@@ -690,7 +690,6 @@ fn a_reset_cancels_what_runs_and_frees_everything() {
 }
 
 #[tokio::test]
-#[ignore = "bug: Stats::add keeps `in_flight` and `pending` of a closed connection in `Connections::past` for good"]
 async fn what_ran_on_a_connection_that_is_gone_is_not_in_flight() {
     let server = serve("tcp://127.0.0.1:0", methods()).await.unwrap();
     let mut socket = tcp(&server).await;
