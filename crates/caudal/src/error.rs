@@ -5,7 +5,7 @@ use std::io;
 use caudal_core::EncodeError;
 use thiserror::Error;
 
-use crate::endpoint::{Endpoint, EndpointError};
+use crate::endpoint::{Address, Endpoint, EndpointError};
 
 /// Why a server does not listen, or a client is not connected.
 #[derive(Debug, Error)]
@@ -72,12 +72,19 @@ impl Error {
     #[must_use]
     pub fn is_recoverable(&self) -> bool {
         match self {
-            Self::Connect { cause, .. } | Self::Listen { cause, .. } => !matches!(
-                cause.kind(),
-                io::ErrorKind::PermissionDenied
+            Self::Connect { endpoint, cause } | Self::Listen { endpoint, cause } => {
+                match cause.kind() {
+                    io::ErrorKind::PermissionDenied
                     | io::ErrorKind::InvalidInput
-                    | io::ErrorKind::Unsupported
-            ),
+                    | io::ErrorKind::AlreadyExists
+                    | io::ErrorKind::Unsupported => false,
+                    // A socket may appear; a program that is not installed will not.
+                    io::ErrorKind::NotFound => {
+                        !matches!(endpoint.address(), Address::Command { .. })
+                    }
+                    _ => true,
+                }
+            }
             Self::ConnectTimeout { .. } => true,
             _ => false,
         }

@@ -22,7 +22,8 @@ pub struct Backoff {
     pub factor: f64,
     /// The longest delay: 30 s.
     pub longest: Duration,
-    /// How many tries there are; `None`, the default, is without end.
+    /// How many tries there are until something is heard of the other side again;
+    /// `None`, the default, is without end.
     pub tries: Option<u32>,
 }
 

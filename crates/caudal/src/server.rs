@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::IntoFuture;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -94,9 +95,8 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
     let (local, listener) = match endpoint.address() {
         Address::Stdio => {
             let stdio = transport::stdio(framing, max_message).map_err(failed)?;
-            let inner = Inner::new(endpoint, router, config);
+            let inner = Inner::new(endpoint, router, config, false);
             inner.start(stdio);
-            inner.stop.cancel();
             return Ok(Server(inner));
         }
         Address::Tcp { host, port } => {
@@ -123,7 +123,7 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
             });
         }
     };
-    let inner = Inner::new(local, router, config);
+    let inner = Inner::new(local, router, config, true);
     tokio::spawn(accept(Arc::clone(&inner), listener));
     Ok(Server(inner))
 }
@@ -147,6 +147,7 @@ async fn accept(inner: Arc<Inner>, listener: Listener) {
         }
     }
     drop(listener);
+    inner.listening.store(false, Ordering::Release);
     inner.update();
 }
 
@@ -163,7 +164,9 @@ struct Inner {
     config: Arc<Config>,
     stop: CancellationToken,
     connections: Mutex<Connections>,
-    /// How many connections there are; none and stopped is the end.
+    listening: AtomicBool,
+    /// How many connections there are, and one more while it listens; none is the
+    /// end.
     count: watch::Sender<usize>,
 }
 
@@ -227,7 +230,6 @@ impl Server {
     /// Returns when it has stopped and its last connection is closed: after
     /// [`shutdown`](Self::shutdown), or at the end of stdin.
     pub async fn wait(&self) {
-        self.0.stop.cancelled().await;
         let mut count = self.0.count.subscribe();
         // The sender is in `self`.
         let _ = count.wait_for(|count| *count == 0).await;
@@ -235,14 +237,15 @@ impl Server {
 }
 
 impl Inner {
-    fn new(endpoint: Endpoint, router: Router, config: Config) -> Arc<Self> {
+    fn new(endpoint: Endpoint, router: Router, config: Config, listening: bool) -> Arc<Self> {
         Arc::new(Self {
             endpoint,
             router: Arc::new(router),
             config: Arc::new(config),
             stop: CancellationToken::new(),
             connections: Mutex::default(),
-            count: watch::Sender::new(0),
+            listening: AtomicBool::new(listening),
+            count: watch::Sender::new(usize::from(listening)),
         })
     }
 
@@ -282,8 +285,10 @@ impl Inner {
     }
 
     fn update(&self) {
-        let open = self.lock().open.len();
-        self.count.send_replace(open);
+        let connections = self.lock();
+        let listening = self.listening.load(Ordering::Acquire);
+        self.count
+            .send_replace(connections.open.len() + usize::from(listening));
     }
 }
 

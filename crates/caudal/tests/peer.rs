@@ -397,17 +397,21 @@ async fn a_dropped_call_is_forgotten_and_the_other_side_told() {
         ),
     ] {
         let (peer, mut raw) = Raw::serve(Router::new(), with_dialect(dialect));
-        {
-            let mut call = Box::pin(peer.call::<_, ()>("work", ()).into_future());
-            let mut cx = TaskContext::from_waker(Waker::noop());
-            assert!(call.as_mut().poll(&mut cx).is_pending());
-            assert_eq!(peer.stats().pending, 1);
-        }
-        assert_eq!(peer.stats().pending, 0);
+        let mut cx = TaskContext::from_waker(Waker::noop());
+        let mut call = Box::pin(peer.call::<_, ()>("work", ()).into_future());
+        assert!(call.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(peer.stats().pending, 1);
         let id = raw.json().await["id"].clone();
+        drop(call);
+        assert_eq!(peer.stats().pending, 0);
         let told = raw.json().await;
         assert_eq!(told["method"], method);
         assert_eq!(told["params"][member], id);
+        // One that is dropped before it is sent is not sent at all.
+        let mut call = Box::pin(peer.call::<_, ()>("work", ()).into_future());
+        assert!(call.as_mut().poll(&mut cx).is_pending());
+        drop(call);
+        raw.silence().await;
     }
     // Without a scheme nothing is said.
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());

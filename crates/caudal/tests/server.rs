@@ -475,7 +475,6 @@ async fn what_is_not_done_at_the_deadline_is_cancelled() {
 }
 
 #[tokio::test]
-#[ignore = "bug: a driver that drains already does not look at an earlier deadline"]
 async fn a_second_shutdown_may_be_more_impatient() {
     let seen = Seen::default();
     let server = server(&seen).await;
@@ -749,7 +748,6 @@ async fn a_client_that_shuts_down_finishes_what_it_serves() {
 }
 
 #[tokio::test]
-#[ignore = "bug?: `Peer::shutdown` does not wait for the answers to our own calls"]
 async fn a_client_that_shuts_down_waits_for_its_answers() {
     let seen = Seen::default();
     let server = server(&seen).await;

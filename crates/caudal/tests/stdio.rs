@@ -518,7 +518,6 @@ async fn the_last_words_of_a_child_are_in_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "bug: the exit status is taken before the task that reads stderr has seen its end, so the last lines may be missing"]
 async fn the_last_words_are_not_lost_when_a_child_ends_right_after() {
     for n in 0..100 {
         let child = spawn("seq 1000 >&2; echo why >&2; exit 3", Stderr::Capture);
@@ -543,7 +542,6 @@ async fn a_stray_line_of_a_child_does_not_end_the_connection() {
 }
 
 #[tokio::test]
-#[ignore = "bug: `Error::is_recoverable` is true for a program that is not found, though its documentation says that a wrong program is not"]
 async fn a_program_that_is_not_there_is_not_looked_for_again() {
     let error = connect("cmd:/no/such/program -v").await.unwrap_err();
     assert!(!error.is_recoverable());
@@ -652,7 +650,6 @@ async fn a_child_that_goes_on_without_input_is_made_to_end() {
 }
 
 #[tokio::test]
-#[ignore = "bug: the end of a child is looked for only when its stdout has ended, which a grandchild may hold open for ever"]
 async fn a_child_whose_own_child_keeps_its_output_open_has_ended_all_the_same() {
     let scratch = Scratch::new();
     let child = spawn(&family(&scratch, "sleep 0.3; exit 3"), Stderr::Inherit);

@@ -432,7 +432,6 @@ async fn nine_hundred_kilobytes_pass_every_transport_both_ways() {
 }
 
 #[tokio::test]
-#[ignore = "bug: the driver reads nothing while 64 KiB or more wait to be sent, so two sides that both send block each other"]
 async fn large_messages_both_ways_at_once_do_not_block_each_other() {
     let big = json!(["x".repeat(900_000)]);
     for (kind, framing) in everywhere() {
@@ -818,7 +817,6 @@ async fn a_unix_socket_is_for_its_user_alone_and_gone_after_shutdown() {
 }
 
 #[tokio::test]
-#[ignore = "bug: `Server::shutdown` and `wait` return before the accept task has dropped the listener"]
 async fn a_path_is_free_as_soon_as_shutdown_returns() {
     let scratch = Scratch::new();
     let path = scratch.socket();
@@ -830,7 +828,6 @@ async fn a_path_is_free_as_soon_as_shutdown_returns() {
 }
 
 #[tokio::test]
-#[ignore = "bug: `Server::shutdown` and `wait` return before the accept task has dropped the listener"]
 async fn a_port_is_free_as_soon_as_shutdown_returns() {
     let first = serve("tcp://127.0.0.1:0", methods()).await.unwrap();
     let endpoint = first.endpoint().clone();
@@ -873,7 +870,6 @@ async fn a_live_socket_is_not_replaced() {
 }
 
 #[tokio::test]
-#[ignore = "bug: the listener removes its path in the end even if it is another server's by then"]
 async fn a_path_that_another_server_has_taken_over_is_not_removed() {
     let scratch = Scratch::new();
     let path = scratch.socket();
@@ -908,7 +904,6 @@ async fn a_file_that_is_no_socket_is_not_replaced() {
 }
 
 #[tokio::test]
-#[ignore = "bug: the name that is bound first is longer than the path (`.PID`), so a path within 8 bytes of the limit fails"]
 async fn a_path_as_long_as_the_system_allows_is_served() {
     let scratch = Scratch::new();
     let mut path = scratch.0.clone().into_os_string().into_string().unwrap();
@@ -924,7 +919,6 @@ async fn a_path_as_long_as_the_system_allows_is_served() {
 }
 
 #[tokio::test]
-#[ignore = "bug: a name that was left behind by a process with the same id, as in a container, is an obstacle for good"]
 async fn what_an_earlier_process_left_behind_is_no_obstacle() {
     let scratch = Scratch::new();
     let mut left = scratch.socket().into_os_string();
@@ -936,7 +930,6 @@ async fn what_an_earlier_process_left_behind_is_no_obstacle() {
 }
 
 #[tokio::test]
-#[ignore = "bug: `Error::is_recoverable` is true for a path that is taken by another kind of file"]
 async fn a_path_of_another_kind_is_not_worth_another_try() {
     let scratch = Scratch::new();
     fs::write(scratch.socket(), "precious").unwrap();

@@ -93,7 +93,10 @@ impl<'t, T: Transport> Driver<'t, T> {
         let Self { transport, core } = self;
         let (mut bytes, mut frames) = (0, 0);
         let stop = loop {
-            if core.out.len() >= BURST || frames >= FRAMES || !core.may_read() {
+            // While nothing can be sent, reading must go on: the other side may
+            // wait for us to read before it reads.
+            let due = core.out.len() >= BURST && !core.stalled;
+            if due || frames >= FRAMES || !core.may_read() {
                 break Ok(Stop::Busy);
             }
             frames += 1;
@@ -159,7 +162,7 @@ impl<T: Transport> Future for Driver<'_, T> {
         let this = &mut *self;
         if !this.core.registered {
             this.core.registered = true;
-            this.core.link.set_driver(cx.waker());
+            this.core.link.begin_driver(cx.waker());
         }
         for _ in 0..TURNS {
             if let Some(reason) = this.core.look() {
@@ -176,7 +179,7 @@ impl<T: Transport> Future for Driver<'_, T> {
             if let Some(reason) = this.core.is_finished() {
                 return Poll::Ready(reason);
             }
-            let wait = matches!(stop, Stop::Empty) || this.core.stalled || !this.core.may_read();
+            let wait = matches!(stop, Stop::Empty) || !this.core.may_read();
             if wait && !this.core.link.is_called() && !this.core.may_run_queue() {
                 this.core.rest(cx);
                 return Poll::Pending;
@@ -206,9 +209,11 @@ impl Core {
                 self.closing = true;
                 self.ending = Some((CloseReason::local(), Instant::now() + FLUSH));
             }
-            Some(Order::Drain(deadline)) if !self.refusing => {
-                self.refusing = true;
-                self.link.set_state(State::Draining);
+            Some(Order::Drain(deadline)) => {
+                if self.ending.is_none() {
+                    self.refusing = true;
+                    self.link.set_state(State::Draining);
+                }
                 let end = self.ending.get_or_insert((CloseReason::local(), deadline));
                 end.1 = end.1.min(deadline);
             }
@@ -221,7 +226,7 @@ impl Core {
                 .idle_deadline()
                 .is_some_and(|deadline| deadline <= now()) =>
             {
-                Some(CloseReason::failed(Idle))
+                Some(CloseReason::local_with(Idle))
             }
             _ => None,
         }
@@ -279,7 +284,8 @@ impl Core {
     /// Whether all is done that had to be done before the end.
     fn is_finished(&self) -> Option<CloseReason> {
         let (reason, _) = self.ending.as_ref()?;
-        let idle = self.queue.is_empty() && !self.link.is_busy();
+        // Answers to our own calls can still come while there is input.
+        let idle = self.queue.is_empty() && !self.link.is_busy() && !self.link.has_pending();
         let done = (idle || self.closing)
             && self.out.is_empty()
             && !self.stalled
@@ -480,6 +486,7 @@ impl Drop for Core {
         while let Some(queued) = self.queue.pop() {
             self.link.uncount_in_flight(queued.id.is_some());
         }
+        self.link.count_lost(&self.out);
     }
 }
 

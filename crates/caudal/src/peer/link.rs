@@ -389,7 +389,7 @@ impl Link {
             return;
         };
         self.stats.call_failed();
-        if shared.pending.cancel(waiting.id).is_some() {
+        if shared.pending.cancel(waiting.id).is_some() && !shared.take_back(&waiting) {
             self.tell_cancelled(&mut shared, waiting.id);
         }
     }
@@ -454,7 +454,9 @@ impl Link {
         let mut wakers = Vec::new();
         for (id, key) in &due {
             wakers.extend(shared.settle(*key, Err(CallError::Timeout)));
-            self.tell_cancelled(&mut shared, *id);
+            if !shared.take_back_settled(*key) {
+                self.tell_cancelled(&mut shared, *id);
+            }
         }
         // Whether or not anything was due, the next deadline is another.
         self.called.store(true, Release);
@@ -561,6 +563,11 @@ impl Link {
         self.is_held() || self.in_flight.load(Acquire) > 0
     }
 
+    /// Whether calls of ours wait for an answer.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.lock().pending.is_empty()
+    }
+
     /// Notes a call that runs outside the driver.
     pub(crate) fn enter(
         &self,
@@ -599,6 +606,12 @@ impl Link {
         self.lock().driver.clone_from(waker);
     }
 
+    /// Begins to drive a connection: whatever there is, is new to it.
+    pub(crate) fn begin_driver(&self, waker: &Waker) {
+        self.set_driver(waker);
+        self.called.store(true, Release);
+    }
+
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         self.called.load(Acquire)
@@ -632,6 +645,11 @@ impl Link {
         let shared = self.lock();
         self.called.store(false, Release);
         shared.collected()
+    }
+
+    /// Counts messages that a connection took over and could not send.
+    pub(crate) fn count_lost(&self, out: &[u8]) {
+        self.stats.dropped(frames(self.framing, out) as u64);
     }
 
     pub(crate) fn reconnects(&self) -> bool {
@@ -695,18 +713,21 @@ impl Link {
                 (false, again) => again.as_deref(),
             };
             match frame {
-                Some(frame) => keep.push((waiting.number, key, frame.to_vec())),
+                Some(frame) => keep.push((waiting.number, key, frame.to_vec(), unsent)),
                 None => lose.push((waiting.id, key)),
             }
         }
         let failed = lose.len();
+        let kept = keep.iter().filter(|(_, _, _, unsent)| *unsent).count();
+        let lost = frames(self.framing, &old).saturating_sub(kept);
+        self.stats.dropped(lost as u64);
         let mut wakers = std::mem::take(&mut shared.room);
         for (id, key) in lose {
             shared.pending.cancel(id);
             wakers.extend(shared.settle(key, Err(CallError::Closed(reason.clone()))));
         }
         keep.sort_unstable();
-        for (_, key, frame) in keep {
+        for (_, key, frame, _) in keep {
             let start = shared.out.len();
             shared.out.extend_from_slice(&frame);
             if let Some(waiting) = shared.calls.get_mut(key) {
@@ -780,10 +801,53 @@ impl Shared {
 
     fn fail_calls(&mut self, reason: &CloseReason) -> Vec<Waker> {
         let failed: Vec<_> = self.pending.close(reason.clone()).collect();
-        let settled = failed.into_iter();
-        settled
-            .filter_map(|(key, error)| self.settle(key, Err(error)))
-            .collect()
+        let settled = failed.into_iter().filter_map(|(key, error)| {
+            let unsent = self.calls.get(key).is_some_and(|call| self.is_unsent(call));
+            let error = match unsent {
+                true => CallError::AlreadyClosed(reason.clone()),
+                false => error,
+            };
+            self.settle(key, Err(error))
+        });
+        settled.collect()
+    }
+
+    /// Whether a call is written and still here.
+    fn is_unsent(&self, call: &Waiting) -> bool {
+        call.written == self.taken && !call.place.is_empty()
+    }
+
+    /// Takes a call that was not sent out of the output; `false` if it was.
+    fn take_back(&mut self, call: &Waiting) -> bool {
+        let unsent = self.is_unsent(call);
+        if unsent {
+            self.cut(call.place.clone());
+        }
+        unsent
+    }
+
+    /// The same for one that is settled, but still in its slot.
+    fn take_back_settled(&mut self, key: usize) -> bool {
+        let Some(call) = self.calls.get(key).filter(|call| self.is_unsent(call)) else {
+            return false;
+        };
+        self.cut(call.place.clone());
+        if let Some(call) = self.calls.get_mut(key) {
+            call.place = 0..0;
+        }
+        true
+    }
+
+    /// Cuts a piece out of the output, and moves up what is behind it.
+    fn cut(&mut self, piece: std::ops::Range<usize>) {
+        let rest = self.out.split_off(piece.end);
+        self.out.truncate(piece.start);
+        self.out.extend_from_slice(&rest);
+        for (_, call) in &mut self.calls {
+            if call.written == self.taken && call.place.start >= piece.end {
+                call.place = call.place.start - piece.len()..call.place.end - piece.len();
+            }
+        }
     }
 
     /// Settles a call, unless it has gone; its caller is to be woken.
@@ -816,6 +880,16 @@ fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         waker.wake();
     }
+}
+
+/// How many frames there are.
+fn frames(framing: Framing, bytes: &[u8]) -> usize {
+    if bytes.is_empty() {
+        return 0;
+    }
+    let mut reader = FrameReader::new(framing, usize::MAX);
+    reader.push(bytes);
+    std::iter::from_fn(|| reader.advance().ok().filter(|found| *found)).count()
 }
 
 /// The JSON text of one member of params by name.

@@ -77,10 +77,17 @@ async fn live<T: Transport>(
 ) {
     let (mut reason, mut more) = run(&link, &router, transport).await;
     if let Some(mut reconnect) = reconnect {
+        let mut delays = reconnect.backoff.delays();
+        let mut heard = 0;
         while !reason.is_local() {
             let lost = Instant::now();
             let failed = link.interrupt(&reason);
-            match connect_again(&link, &mut reconnect, reason).await {
+            // Who was heard of is there; who hangs up at once is asked ever less.
+            let received = link.stats().bytes_received;
+            if received > std::mem::replace(&mut heard, received) {
+                delays = reconnect.backoff.delays();
+            }
+            match connect_again(&link, &mut reconnect, &mut delays, reason).await {
                 Ok((transport, attempts)) => {
                     link.set_state(State::Connected);
                     let gap = Gap {
@@ -127,11 +134,12 @@ async fn run<T: Transport>(
 async fn connect_again(
     link: &Arc<Link>,
     reconnect: &mut Reconnect,
+    delays: &mut impl Iterator<Item = Duration>,
     lost: CloseReason,
 ) -> Result<(Box<dyn Transport>, u32), CloseReason> {
     let mut end = lost;
     let mut attempts = 0;
-    for delay in reconnect.backoff.delays() {
+    for delay in delays {
         unless_closed(link, sleep(delay)).await?;
         attempts += 1;
         match unless_closed(link, (reconnect.connect)()).await? {

@@ -15,6 +15,7 @@ use caudal_core::{CloseReason, Framing};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Join};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 
 use super::stream::Stream;
@@ -37,6 +38,9 @@ pub enum Stderr {
 /// How long the child may take to end by itself when its stdin is closed, and
 /// again when it was asked to end.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long after its end its last words are waited for: somebody else may hold its
+/// output open.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 /// So much of a captured stderr is kept.
 const TAIL: usize = 8 << 10;
 
@@ -68,7 +72,11 @@ pub struct Child {
     group: Option<Pid>,
     name: String,
     tail: Arc<Mutex<VecDeque<u8>>>,
+    log: Option<JoinHandle<()>>,
+    /// Set when its end is waited for.
     ending: Option<Ending>,
+    /// How it ended, and until when its last words may still come.
+    ended: Option<(ExitStatus, Pin<Box<Sleep>>)>,
 }
 
 /// How far the end of a child has come.
@@ -106,9 +114,10 @@ impl Child {
         let stdin = child.stdin.take().ok_or_else(missing)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let tail = Arc::default();
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(log(stderr, name.clone(), Arc::clone(&tail)));
-        }
+        let log = child
+            .stderr
+            .take()
+            .map(|stderr| tokio::spawn(log(stderr, name.clone(), Arc::clone(&tail))));
         let group = child
             .id()
             .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
@@ -123,7 +132,9 @@ impl Child {
             group,
             name,
             tail,
+            log,
             ending: None,
+            ended: None,
         })
     }
 
@@ -143,27 +154,51 @@ impl Child {
     /// Waits for its end, and hastens it when it takes too long.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
         loop {
-            let status = std::pin::pin!(self.child.wait()).poll(cx);
-            if let Poll::Ready(status) = status {
-                // What it has started itself ends with it.
-                self.signal(Signal::KILL);
-                self.group = None;
-                return Poll::Ready(status);
+            if self.poll_exit(cx)?.is_ready() {
+                return self.poll_last_words(cx).map(Ok);
             }
             let ending = self.ending.get_or_insert_with(|| Ending {
                 patience: Box::pin(sleep(GRACE)),
                 asked: false,
             });
             ready!(ending.patience.as_mut().poll(cx));
-            let signal = if ending.asked {
-                Signal::KILL
-            } else {
-                Signal::TERM
+            let signal = match ending.asked {
+                true => Signal::KILL,
+                false => Signal::TERM,
             };
             ending.asked = true;
             ending.patience = Box::pin(sleep(GRACE));
             self.signal(signal);
         }
+    }
+
+    /// Whether it has ended by itself.
+    fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.ended.is_none() {
+            let status = ready!(std::pin::pin!(self.child.wait()).poll(cx))?;
+            // What it has started itself ends with it.
+            self.signal(Signal::KILL);
+            self.group = None;
+            self.ended = Some((status, Box::pin(sleep(LAST_WORDS))));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits for the rest of its stderr, but not for ever.
+    fn poll_last_words(&mut self, cx: &mut Context<'_>) -> Poll<ExitStatus> {
+        let Some((status, patience)) = &mut self.ended else {
+            return Poll::Pending;
+        };
+        let silent = match &mut self.log {
+            Some(log) => Pin::new(log).poll(cx).is_ready(),
+            None => true,
+        };
+        if silent {
+            self.log = None;
+        } else {
+            ready!(patience.as_mut().poll(cx));
+        }
+        Poll::Ready(*status)
     }
 
     fn exit(&self, status: ExitStatus) -> ExitError {
@@ -207,9 +242,20 @@ impl Transport for Child {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
         if self.ending.is_none()
             && let Some(stream) = &mut self.stream
-            && ready!(stream.poll_advance(cx))?
         {
-            return Poll::Ready(Ok(self.stream.as_ref().map(Stream::frame)));
+            match stream.poll_advance(cx)? {
+                Poll::Ready(true) => {
+                    return Poll::Ready(Ok(self.stream.as_ref().map(Stream::frame)));
+                }
+                Poll::Ready(false) => {}
+                // Its output may be held open by what it has started itself.
+                Poll::Pending => {
+                    ready!(self.poll_exit(cx))?;
+                    if let Some((_, patience)) = &mut self.ended {
+                        ready!(patience.as_mut().poll(cx));
+                    }
+                }
+            }
         }
         // Its output has ended; how it ended itself is the reason.
         let status = ready!(self.poll_end(cx))?;

@@ -2,14 +2,19 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
 
 use caudal_core::Framing;
+use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::stream::Stream;
+
+/// So many connections may wait to be accepted.
+const BACKLOG: i32 = 1024;
 
 /// Connects to a path.
 pub(crate) async fn connect(
@@ -35,6 +40,8 @@ fn stream(
 pub(crate) struct Listener {
     listener: UnixListener,
     path: PathBuf,
+    /// The device and number of the socket's file.
+    file: Option<(u64, u64)>,
 }
 
 impl Listener {
@@ -50,20 +57,21 @@ impl Listener {
                 let in_use = "another server listens on it";
                 return Err(io::Error::new(io::ErrorKind::AddrInUse, in_use));
             }
+            fs::remove_file(path)?;
         }
-        // It gets its name when it has its mode, so nobody slips in between; and
-        // the name of a stale one is taken over in one step.
-        let unnamed = unnamed(path);
-        let listener = UnixListener::bind(&unnamed)?;
-        let named = fs::set_permissions(&unnamed, fs::Permissions::from_mode(0o600))
-            .and_then(|()| fs::rename(&unnamed, path));
-        if let Err(error) = named {
-            let _ = fs::remove_file(&unnamed);
-            return Err(error);
-        }
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        // On Linux the file gets the mode that the socket has when it is bound, so
+        // nobody slips in before the mode is set.
+        let _ = rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(0o600));
+        socket.bind(&SockAddr::unix(path)?)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        socket.listen(BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        let listener = std::os::unix::net::UnixListener::from(OwnedFd::from(socket));
         Ok(Self {
-            listener,
+            listener: UnixListener::from_std(listener)?,
             path: path.to_owned(),
+            file: file(path),
         })
     }
 
@@ -77,15 +85,16 @@ impl Listener {
     }
 }
 
-/// A name beside `path` that no other process uses.
-fn unnamed(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    name.into()
+fn file(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        // Another server may have the path by now.
+        if self.file.is_some() && file(&self.path) == self.file {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
