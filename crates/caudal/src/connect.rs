@@ -60,7 +60,7 @@ impl Connect {
         self
     }
 
-    /// How long one try may take: 10 s.
+    /// How long one try may take: 10 s unless said otherwise; zero is for ever.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -164,6 +164,10 @@ async fn open(
     let connect = |cause| Error::Connect {
         endpoint: Box::new(endpoint.clone()),
         cause,
+    };
+    let timeout = match timeout.is_zero() {
+        true => Duration::MAX,
+        false => timeout,
     };
     match tokio::time::timeout(timeout, opened).await {
         Ok(Ok(transport)) => Ok(transport),

@@ -112,7 +112,7 @@ impl Maker<'_, '_> {
                 peer: Peer::of(self.link),
                 method: Arc::clone(self.method),
                 id: self.id.map(|id| id.as_str().into()),
-                cancelled: CancellationToken::new(),
+                cancelled: self.link.token(),
                 extensions: Extensions::default(),
             }))
         };

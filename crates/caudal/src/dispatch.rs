@@ -14,7 +14,7 @@ use std::task::{self, Poll};
 use bytes::{Bytes, BytesMut};
 use caudal_core::{
     Decoder, ErrorDetail, FrameError, Framing, Id, Invalid, InvalidKind, JsonRpcError, Message,
-    Notification, RawJson, Request, encode,
+    Notification, RawJson, Request, decode, encode,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,7 +23,7 @@ use crate::batch::Batch;
 use crate::context::{Context, Maker};
 use crate::handler::{Running, Settings};
 use crate::incident;
-use crate::peer::Link;
+use crate::peer::{self, Link};
 use crate::router::Router;
 use crate::watched::Watched;
 
@@ -117,8 +117,10 @@ pub(crate) struct Exchange<'c> {
     /// Whether `out` is the connection's own, so that what handlers have sent
     /// themselves belongs into it too.
     pub(crate) inline: bool,
+    /// Whether the last call was answered, or owed no answer.
+    answered: bool,
     /// Whether the last answer was an error.
-    pub(crate) failed: bool,
+    failed: bool,
 }
 
 impl<'c> Exchange<'c> {
@@ -129,6 +131,7 @@ impl<'c> Exchange<'c> {
             out,
             framing: Some(link.framing),
             inline: true,
+            answered: false,
             failed: false,
         }
     }
@@ -175,12 +178,16 @@ impl Exchange<'_> {
         id: Option<Id<'_>>,
         work: impl FnOnce(&mut Self) -> R,
     ) -> Option<R> {
+        self.answered = false;
         // What a panic leaves half-written, `encode` cuts off again.
         match catch_unwind(AssertUnwindSafe(|| work(self))) {
             Ok(done) => Some(done),
             Err(payload) => {
                 let error = incident::report_panic(&*payload).to_wire();
-                self.reply::<()>(id, Err(error));
+                // It may have come from a `Drop` after the answer.
+                if !self.answered {
+                    self.reply::<()>(id, Err(error));
+                }
                 None
             }
         }
@@ -189,6 +196,7 @@ impl Exchange<'_> {
     #[inline]
     fn reply<T: Serialize>(&mut self, id: Option<Id<'_>>, result: Result<T, JsonRpcError>) {
         self.failed = result.is_err();
+        self.answered = id.is_none();
         self.link.stats.served(id.is_some(), self.failed);
         let Some(id) = id else {
             if let Err(error) = result {
@@ -202,8 +210,12 @@ impl Exchange<'_> {
                     self.failed = true;
                     self.error(id, &incident::report(error).to_wire());
                 }
+                self.answered = true;
             }
-            Err(error) => self.error(id, &error),
+            Err(error) => {
+                self.error(id, &error);
+                self.answered = true;
+            }
         }
     }
 
@@ -248,7 +260,7 @@ impl Exchange<'_> {
     }
 
     /// Tells the sender what is wrong with a message, if it is owed that.
-    fn invalid(&mut self, invalid: &Invalid<'_>) {
+    pub(crate) fn invalid(&mut self, invalid: &Invalid<'_>) {
         self.link.stats.invalid();
         tracing::debug!(target: "caudal", cause = %invalid.cause, "a message is not valid");
         match invalid.kind {
@@ -279,10 +291,21 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
         if link.knows(&name) {
             return message(router, decoder.finish(), exchange);
         }
-        return match call(router, &name, Arriving::Partly(decoder), exchange) {
-            Invoked::Done => Dispatched::Done,
-            Invoked::Later(later) => Dispatched::Later(later),
-            Invoked::Not(other) => message(router, other, exchange),
+        let work = AssertUnwindSafe(|| call(router, &name, Arriving::Partly(decoder), exchange));
+        return match catch_unwind(work) {
+            Ok(Invoked::Done) => Dispatched::Done,
+            Ok(Invoked::Later(later)) => Dispatched::Later(later),
+            Ok(Invoked::Not(other)) => message(router, other, exchange),
+            // Somebody's `Deserialize`: the id is not known yet.
+            Err(payload) => {
+                let id = match decode(frame, &link.config.policy) {
+                    Message::Request(request) => Some(request.id),
+                    _ => None,
+                };
+                let error = incident::report_panic(&*payload).to_wire();
+                exchange.reply::<()>(id, Err(error));
+                Dispatched::Done
+            }
         };
     }
     message(router, decoder.finish(), exchange)
@@ -328,9 +351,13 @@ fn entry(router: &Router, message: Message<'_>, exchange: &mut Exchange<'_>) -> 
         }
         _ => return None,
     };
-    match call(router, &name, arriving, exchange) {
-        Invoked::Later(later) => Some(later),
-        Invoked::Done | Invoked::Not(_) => None,
+    let id = match &arriving {
+        Arriving::Whole { id, .. } => *id,
+        Arriving::Partly(_) => None,
+    };
+    match exchange.guard(id, |exchange| call(router, &name, arriving, exchange)) {
+        Some(Invoked::Later(later)) => Some(later),
+        _ => None,
     }
 }
 
@@ -431,27 +458,31 @@ pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
     let mut exchange = Exchange::for_entry(link, &mut out);
     match frame(router, bytes, &mut exchange) {
         Dispatched::Done => {}
-        Dispatched::Later(mut later) => {
-            poll_fn(|cx| later.poll(cx, &mut exchange)).await;
+        Dispatched::Later(later) => {
+            out = peer::run(link, later, false).await;
         }
-        Dispatched::Batch(mut batch, mut waiting) => {
+        Dispatched::Batch(mut batch, waiting) => {
+            let mut running: Vec<_> = waiting
+                .into_iter()
+                .map(|(place, later)| (place, Box::pin(peer::run(link, later, false))))
+                .collect();
             poll_fn(|cx| {
-                waiting.retain_mut(|(place, later)| {
-                    let mut text = BytesMut::new();
-                    let mut inner = Exchange::for_entry(link, &mut text);
-                    let done = later.poll(cx, &mut inner).is_ready();
-                    if let (true, Some(place)) = (done, *place) {
-                        batch.fill(place, text);
+                running.retain_mut(|(place, run)| match run.as_mut().poll(cx) {
+                    Poll::Ready(text) => {
+                        if let Some(place) = *place {
+                            batch.fill(place, text);
+                        }
+                        false
                     }
-                    !done
+                    Poll::Pending => true,
                 });
-                match waiting.is_empty() {
+                match running.is_empty() {
                     true => Poll::Ready(()),
                     false => Poll::Pending,
                 }
             })
             .await;
-            batch.write(&mut exchange);
+            batch.write(&mut Exchange::for_entry(link, &mut out));
         }
     }
     (!out.is_empty()).then(|| out.freeze())

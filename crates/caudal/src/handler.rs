@@ -9,6 +9,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::context::{Context, Maker};
 use crate::dispatch::{Arriving, Exchange, Invoked, Later};
 use crate::layer::Incoming;
 use crate::params::NoParams;
+use crate::peer::Link;
 use crate::watched::Watched;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -93,7 +95,8 @@ impl Method {
 
     /// Runs each call in a task of its own from the start. By default a handler
     /// is polled once by the connection's task, and moved out if it must wait;
-    /// this is for one that computes before it waits.
+    /// this is for an async one that computes before it waits. A plain function is
+    /// not affected: one that takes long is for [`blocking`](Self::blocking).
     ///
     /// ```
     /// let method = caudal::Method::new(|| async { Ok((0..1_000).sum::<u64>()) }).spawn();
@@ -105,8 +108,9 @@ impl Method {
         self
     }
 
-    /// Ends a call that takes longer, and answers -32001 `Request timed out`. A
-    /// blocking handler goes on, unheard.
+    /// Ends a call that takes longer, and answers -32001 `Request timed out`; zero
+    /// is for ever. A blocking handler goes on, unheard; a plain function cannot be
+    /// ended.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -115,7 +119,7 @@ impl Method {
     /// ```
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.settings.timeout = Some(limit);
+        self.settings.timeout = Some(limit).filter(|limit| !limit.is_zero());
         self
     }
 
@@ -281,9 +285,9 @@ macro_rules! shape {
                 Method::of(AsyncFn {
                     call: move |$cx: &mut Maker<'_, '_>, $params: $Params| {
                         let handler = Arc::clone(&handler);
+                        let link = Arc::clone($cx.link);
                         $(let $name = $make;)*
-                        let _ = $cx;
-                        on_blocking_pool(move || handler($($name),*))
+                        on_blocking_pool(link, move || handler($($name),*))
                     },
                     shape: PhantomData,
                 })
@@ -297,8 +301,20 @@ shape!(Params [P] P, |cx, params| (params: P = params));
 shape!(OnlyContext [] NoParams, |cx, _params| (context: Context = cx.context()));
 shape!(ContextAndParams [P] P, |cx, params| (context: Context = cx.context(), params: P = params));
 
-async fn on_blocking_pool<R: IntoResult>(work: impl FnOnce() -> R + Send + 'static) -> R {
-    match tokio::task::spawn_blocking(work).await {
+async fn on_blocking_pool<R: IntoResult>(
+    link: Arc<Link>,
+    work: impl FnOnce() -> R + Send + 'static,
+) -> R {
+    let job = Job::new(link);
+    let done = Arc::clone(&job);
+    let mut handle = Abandoned(
+        job,
+        tokio::task::spawn_blocking(move || {
+            let _done = Done(done);
+            work()
+        }),
+    );
+    match (&mut handle.1).await {
         Ok(result) => result,
         // The panic goes on here, and is caught where any other is.
         Err(error) => match error.try_into_panic() {
@@ -306,6 +322,52 @@ async fn on_blocking_pool<R: IntoResult>(work: impl FnOnce() -> R + Send + 'stat
             // The runtime is shutting down; nobody hears an answer.
             Err(_) => std::future::pending().await,
         },
+    }
+}
+
+/// Work on the blocking pool, which cannot be stopped: as long as it runs it counts
+/// as in flight, also when nobody waits for it any more.
+struct Job {
+    link: Arc<Link>,
+    state: AtomicU8,
+}
+
+const RUNS: u8 = 0;
+const DONE: u8 = 1;
+const ABANDONED: u8 = 2;
+
+impl Job {
+    fn new(link: Arc<Link>) -> Arc<Self> {
+        let state = AtomicU8::new(RUNS);
+        Arc::new(Self { link, state })
+    }
+}
+
+struct Done(Arc<Job>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        if self.0.state.swap(DONE, Ordering::AcqRel) == ABANDONED {
+            self.0.link.uncount_in_flight(true);
+        }
+    }
+}
+
+/// Dropped with the call; work that has not begun never does.
+struct Abandoned<R>(Arc<Job>, tokio::task::JoinHandle<R>);
+
+impl<R> Drop for Abandoned<R> {
+    fn drop(&mut self) {
+        let Job { link, state } = &*self.0;
+        link.count_in_flight(true);
+        let order = Ordering::AcqRel;
+        if state
+            .compare_exchange(RUNS, ABANDONED, order, Ordering::Acquire)
+            .is_err()
+        {
+            link.uncount_in_flight(true);
+        }
+        self.1.abort();
     }
 }
 

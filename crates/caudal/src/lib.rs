@@ -149,6 +149,7 @@ mod server;
 mod state;
 mod stats;
 mod tap;
+mod time;
 pub mod transport;
 mod watched;
 

@@ -51,7 +51,8 @@ impl Backoff {
         let count = tries.map_or(usize::MAX, |tries| tries as usize);
         std::iter::repeat_with(move || {
             let delay = full.mul_f64(0.5 + 0.5 * random());
-            full = full.mul_f64(factor.max(1.0)).min(longest);
+            let longer = full.as_secs_f64() * factor.max(1.0);
+            full = Duration::try_from_secs_f64(longer).map_or(longest, |full| full.min(longest));
             delay
         })
         .take(count)

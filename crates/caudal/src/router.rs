@@ -39,8 +39,9 @@ const MAX_NAME: usize = 256;
 #[derive(Clone)]
 pub struct Router {
     routes: HashMap<Arc<str>, Route, BuildHasherDefault<Fnv>>,
-    fallback: Route,
-    has_fallback: bool,
+    /// Answers what nobody serves.
+    unknown: Route,
+    fallback: Option<Route>,
     /// What handlers see in the place of a connection in [`handle`](Self::handle).
     pub(crate) nowhere: OnceLock<Arc<Link>>,
 }
@@ -75,6 +76,9 @@ pub enum RegisterError {
     /// The name is longer than 256 bytes.
     #[error("a method's name has {0} bytes; at most 256 are allowed")]
     TooLong(usize),
+    /// A fallback serves any name, and a namespace only some.
+    #[error("a router with a fallback cannot be put into a namespace")]
+    NamespacedFallback,
     /// Both routers have a fallback.
     #[error("both routers have a fallback")]
     TwoFallbacks,
@@ -99,11 +103,11 @@ impl Router {
         });
         Self {
             routes: HashMap::default(),
-            fallback: Route {
+            unknown: Route {
                 name: "".into(),
                 method: unknown,
             },
-            has_fallback: false,
+            fallback: None,
             nowhere: OnceLock::new(),
         }
     }
@@ -170,8 +174,8 @@ impl Router {
         self
     }
 
-    /// Serves every method that has no handler of its own;
-    /// [`Context::method`] has the name.
+    /// Serves every method that has no handler of its own, but for `rpc.*` and names
+    /// over 256 bytes; [`Context::method`] has the name.
     ///
     /// ```
     /// use caudal::{Context, Router};
@@ -181,8 +185,10 @@ impl Router {
     /// ```
     #[must_use]
     pub fn fallback<M>(mut self, handler: impl IntoMethod<M>) -> Self {
-        self.fallback.method = handler.into_method();
-        self.has_fallback = true;
+        self.fallback = Some(Route {
+            name: "".into(),
+            method: handler.into_method(),
+        });
         self
     }
 
@@ -201,7 +207,7 @@ impl Router {
     /// The prefix is taken as it is: `"tools/"`, `"eth_"`, `"calc."`.
     ///
     /// # Panics
-    /// If a name is then taken, too long, or reserved, or both have a fallback.
+    /// If a name is then taken, too long, or reserved, or the other has a fallback.
     ///
     /// ```
     /// use caudal::Router;
@@ -217,13 +223,15 @@ impl Router {
             for (name, route) in other.routes {
                 router.insert(checked(&format!("{prefix}{name}"))?, route.method)?;
             }
-            match (router.has_fallback, other.has_fallback) {
-                (true, true) => return Err(RegisterError::TwoFallbacks),
-                (false, true) => router.fallback = other.fallback,
-                _ => {}
+            match (&router.fallback, other.fallback) {
+                (_, Some(_)) if !prefix.is_empty() => Err(RegisterError::NamespacedFallback),
+                (Some(_), Some(_)) => Err(RegisterError::TwoFallbacks),
+                (None, fallback @ Some(_)) => {
+                    router.fallback = fallback;
+                    Ok(())
+                }
+                (_, None) => Ok(()),
             }
-            router.has_fallback |= other.has_fallback;
-            Ok(())
         });
         self
     }
@@ -240,7 +248,12 @@ impl Router {
             + Sync
             + 'static,
     {
-        for route in self.routes.values_mut().chain([&mut self.fallback]) {
+        let rest = self
+            .fallback
+            .as_mut()
+            .into_iter()
+            .chain([&mut self.unknown]);
+        for route in self.routes.values_mut().chain(rest) {
             let inner = Arc::clone(&route.method.invoke);
             route.method.invoke = Arc::new(Layered::around(&layer, inner));
         }
@@ -274,7 +287,13 @@ impl Router {
 
     /// The route for a name, which may be the fallback.
     pub(crate) fn find(&self, name: &str) -> &Route {
-        self.routes.get(name).unwrap_or(&self.fallback)
+        if let Some(route) = self.routes.get(name) {
+            return route;
+        }
+        // Nobody but the specification has these, so nobody serves them.
+        let served = self.fallback.as_ref();
+        let reserved = name.starts_with("rpc.") || name.len() > MAX_NAME;
+        served.filter(|_| !reserved).unwrap_or(&self.unknown)
     }
 
     fn insert(&mut self, name: &str, method: Method) -> Result<(), RegisterError> {

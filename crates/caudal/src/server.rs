@@ -18,6 +18,7 @@ use crate::handler::BoxFuture;
 use crate::peer::{self, Link, Order, Peer};
 use crate::router::Router;
 use crate::stats::Stats;
+use crate::time::after;
 use crate::transport::{self, Listener, Transport};
 
 /// Serves a router on an [`Endpoint`], or on its text.
@@ -220,7 +221,7 @@ impl Server {
     /// `limit`, and closes every connection. Returns when that is done.
     pub async fn shutdown(&self, limit: Duration) {
         self.0.stop.cancel();
-        let deadline = Instant::now() + limit;
+        let deadline = after(Instant::now(), limit);
         for peer in self.peers() {
             peer.link().order(Order::Drain(deadline));
         }

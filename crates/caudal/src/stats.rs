@@ -118,8 +118,8 @@ impl Counters {
         self.late_replies.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn received(&self, bytes: usize) {
-        self.bytes_received.fetch_add(bytes as u64, Relaxed);
+    pub(crate) fn received(&self, bytes: u64) {
+        self.bytes_received.fetch_add(bytes, Relaxed);
     }
 
     pub(crate) fn sent(&self, bytes: usize) {

@@ -10,6 +10,7 @@ use serde_json::Value;
 /// assert_eq!(caudal::Direction::Received.to_string(), "<--");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Direction {
     /// From the other side to us.
     Received,

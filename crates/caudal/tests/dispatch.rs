@@ -307,6 +307,7 @@ fn what_cannot_be_registered_is_refused_and_says_why() {
                 .fallback(|| Ok(()))
                 .merge(Router::new().fallback(|| Ok(())))
         },
+        || Router::new().namespace("a.", Router::new().fallback(|| Ok(()))),
     ] {
         assert!(std::panic::catch_unwind(build).is_err());
     }
@@ -332,11 +333,30 @@ async fn routers_are_merged_named_and_replaced() {
         ("ping", "[]", json!("pong")),
         ("calc.add", "[1,2]", json!(3)),
         ("any thing", "[1.50]", json!("any thing [1.50]")),
-        ("rpc.any", "{}", json!("rpc.any {}")),
     ] {
         let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
         assert_eq!(handle(&router, &call).await.unwrap()["result"], result);
     }
+    // Nobody serves what belongs to the specification, or is too long for a name.
+    for name in ["rpc.any".to_owned(), "x".repeat(257)] {
+        let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{name}"}}"#);
+        assert_eq!(
+            handle(&router, &call).await.unwrap()["error"]["code"],
+            -32601
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_method_has_a_time_of_its_own_without_a_connection_too() {
+    let slow = || async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        Ok(())
+    };
+    let slow = Method::new(slow).timeout(Duration::from_millis(50));
+    let router = Router::new().method("slow", slow);
+    let answer = handle(&router, r#"{"jsonrpc":"2.0","id":1,"method":"slow"}"#).await;
+    assert_eq!(answer.unwrap()["error"]["code"], -32001);
 }
 
 #[tokio::test]

@@ -187,7 +187,7 @@ async fn a_notification_finishes_before_any_later_message_starts() {
     peer.notify("note", ("b", 0)).await.unwrap();
     let mut batch = peer.batch();
     batch.notify("note", ("c", 20)).unwrap();
-    let d = batch.call::<()>("ask", ("d", 5)).unwrap();
+    let d = batch.call::<_, ()>("ask", ("d", 5)).unwrap();
     batch.send().await.unwrap();
     let e = tokio::spawn({
         let peer = peer.clone();
@@ -560,7 +560,7 @@ async fn the_state_is_seen_and_a_closed_peer_refuses_at_once() {
         assert!(error.is_fatal() && !error.may_have_run());
         let error = peer.notify("log", ("x",)).await.unwrap_err();
         assert!(matches!(error, CallError::AlreadyClosed(_)));
-        assert!(peer.batch().call::<()>("ping", ()).is_err());
+        assert!(peer.batch().call::<_, ()>("ping", ()).is_err());
     }
     assert!(matches!(waiting.await.unwrap(), Err(CallError::Closed(_))));
     let mut seen = Vec::new();
@@ -702,10 +702,10 @@ async fn progress_extends_a_deadline_up_to_a_ceiling() {
 async fn a_batch_of_calls_is_one_message_and_each_has_its_answer() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
     let mut batch = peer.batch();
-    let one = batch.call::<i64>("a", (1,)).unwrap();
+    let one = batch.call::<_, i64>("a", (1,)).unwrap();
     batch.notify("n", ()).unwrap();
-    assert!(batch.call::<i64>("bad", 7).is_err());
-    let two = batch.call::<i64>("b", ()).unwrap();
+    assert!(batch.call::<_, i64>("bad", 7).is_err());
+    let two = batch.call::<_, i64>("b", ()).unwrap();
     batch.send().await.unwrap();
     let sent = raw.json().await;
     assert_eq!(sent.as_array().unwrap().len(), 3);
@@ -719,8 +719,8 @@ async fn a_batch_of_calls_is_one_message_and_each_has_its_answer() {
     assert!(matches!(two.await, Err(CallError::Remote(e)) if e.code == 5));
     // One that is not sent fails its calls; an empty one sends nothing.
     let mut batch = peer.batch();
-    let lost = batch.call::<i64>("a", ()).unwrap();
-    let dropped = batch.call::<i64>("a", ()).unwrap();
+    let lost = batch.call::<_, i64>("a", ()).unwrap();
+    let dropped = batch.call::<_, i64>("a", ()).unwrap();
     drop(dropped);
     drop(batch);
     assert!(matches!(lost.await, Err(CallError::Cancelled)));

@@ -370,7 +370,7 @@ async fn calls_made_without_a_connection_are_sent_with_the_next_one_after() {
     let (peer, mut told) = lost(&mut puppet).await;
     let waiting = call(&peer, "a");
     let mut batch = peer.batch();
-    let in_batch = batch.call::<Value>("b", ()).unwrap();
+    let in_batch = batch.call::<_, Value>("b", ()).unwrap();
     within(batch.send()).await.unwrap();
     tokio::time::sleep(ms(50)).await;
     puppet.come_back().await;

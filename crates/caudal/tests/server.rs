@@ -659,7 +659,7 @@ async fn nothing_can_be_done_with_a_closed_connection() {
         ));
         let mut batch = peer.batch();
         assert!(matches!(
-            batch.call::<()>("add", ()),
+            batch.call::<_, ()>("add", ()),
             Err(CallError::AlreadyClosed(_))
         ));
         batch.notify("note", ()).unwrap();

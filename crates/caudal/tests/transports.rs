@@ -375,9 +375,9 @@ async fn calls_notifications_batches_and_errors_pass_every_transport() {
         let unknown = within(peer.call::<_, ()>("nope", ())).await.unwrap_err();
         assert_eq!(remote(unknown).code, -32601);
         let mut batch = peer.batch();
-        let slow = batch.call::<u64>("slow", json!({ "ms": 20 })).unwrap();
-        let fast = batch.call::<i64>("add", (3, 4)).unwrap();
-        let bad = batch.call::<i64>("add", ("x",)).unwrap();
+        let slow = batch.call::<_, u64>("slow", json!({ "ms": 20 })).unwrap();
+        let fast = batch.call::<_, i64>("add", (3, 4)).unwrap();
+        let bad = batch.call::<_, i64>("add", ("x",)).unwrap();
         batch.notify("update", (1,)).unwrap();
         within(batch.send()).await.unwrap();
         assert_eq!(within(fast).await.unwrap(), 7);

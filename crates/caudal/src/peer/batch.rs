@@ -1,7 +1,7 @@
 //! Several outgoing calls in one message.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::call::read;
 use super::link::{CallOptions, Link};
+use crate::time::after;
 
 /// Several calls and notifications that are sent as one message; made by
 /// [`Peer::batch`](crate::Peer::batch).
@@ -28,8 +29,8 @@ use super::link::{CallOptions, Link};
 /// # let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
 /// # let (peer, _server) = Peer::pair(Router::new(), router);
 /// let mut batch = peer.batch();
-/// let one = batch.call::<i64>("add", (1, 2))?;
-/// let two = batch.call::<i64>("add", (3, 4))?;
+/// let one = batch.call::<_, i64>("add", (1, 2))?;
+/// let two = batch.call::<_, i64>("add", (3, 4))?;
 /// batch.notify("log", ("added",))?;
 /// batch.send().await?;
 /// assert_eq!((one.await?, two.await?), (3, 7));
@@ -41,6 +42,8 @@ pub struct Batch<'a> {
     text: BytesMut,
     calls: Vec<CallId>,
     timeout: Duration,
+    /// In which the first call was begun.
+    session: Option<u64>,
 }
 
 impl<'a> Batch<'a> {
@@ -50,6 +53,7 @@ impl<'a> Batch<'a> {
             text: BytesMut::new(),
             calls: Vec::new(),
             timeout: link.config.call_timeout,
+            session: None,
         }
     }
 
@@ -65,17 +69,17 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// The connection is closed, too many calls wait, or the params do not
     /// serialise. The batch is as it was.
-    pub fn call<T: DeserializeOwned>(
+    pub fn call<P: Serialize, T: DeserializeOwned>(
         &mut self,
         method: &str,
-        params: impl Serialize,
+        params: P,
     ) -> Result<BatchReply<T>, CallError> {
         let timed = !self.timeout.is_zero();
         let mut options = CallOptions {
-            deadline: timed.then(|| Instant::now() + self.timeout),
+            deadline: timed.then(|| after(Instant::now(), self.timeout)),
             ..CallOptions::default()
         };
-        let (key, id) = self.link.begin_call(&mut options)?;
+        let (key, id, session) = self.link.begin_call(&mut options)?;
         let reply = BatchReply {
             link: Arc::clone(self.link),
             key: Some(key),
@@ -83,6 +87,7 @@ impl<'a> Batch<'a> {
         };
         self.add(|out| encode::call(out, id, method, &params))?;
         self.calls.push(id);
+        self.session.get_or_insert(session);
         Ok(reply)
     }
 
@@ -126,7 +131,8 @@ impl<'a> Batch<'a> {
             Ok(())
         });
         written?;
-        poll_fn(|cx| self.link.poll_append(cx, None, &frame)).await?;
+        // Calls that were begun on a connection that is lost have failed.
+        self.link.append(self.session, &frame).await?;
         self.calls.clear();
         Ok(())
     }

@@ -12,9 +12,10 @@ use std::time::Duration;
 use caudal_core::{CallError, RequestId, encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, timeout_at};
 
 use super::link::{CallOptions, Extension, Link};
+use crate::time::after;
 
 /// A call that is about to be made; made by [`Peer::call`](crate::Peer::call).
 ///
@@ -79,13 +80,13 @@ impl<'a, P, T> Call<'a, P, T> {
         let timed = !self.timeout.is_zero();
         let extend = self.extend.as_ref().filter(|_| timed);
         CallOptions {
-            deadline: timed.then(|| now + self.timeout),
+            deadline: timed.then(|| after(now, self.timeout)),
             idempotent: self.idempotent,
             extend: extend.map(|(token, ceiling)| {
                 Box::new(Extension {
                     token: token.to_string().into(),
                     by: self.timeout,
-                    ceiling: now + *ceiling,
+                    ceiling: after(now, *ceiling),
                 })
             }),
         }
@@ -108,7 +109,7 @@ impl<'a, P: Serialize, T: DeserializeOwned> IntoFuture for Call<'a, P, T> {
         CallFuture {
             stage: Stage::New {
                 options: None,
-                patience: None,
+                room: None,
             },
             call: self,
         }
@@ -123,14 +124,17 @@ impl<'a, P: Serialize, T: DeserializeOwned> IntoFuture for Call<'a, P, T> {
 /// still have run.
 pub struct CallFuture<'a, P, T> {
     call: Call<'a, P, T>,
-    stage: Stage,
+    stage: Stage<'a>,
 }
 
-enum Stage {
+/// A wait for room, with the time that it may take.
+type Room<'a> = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send + 'a>>;
+
+enum Stage<'a> {
     New {
         options: Option<CallOptions>,
-        /// Runs while there is no room to send it.
-        patience: Option<Pin<Box<Sleep>>>,
+        /// While there is no room to send it.
+        room: Option<Room<'a>>,
     },
     Sent {
         key: usize,
@@ -154,31 +158,30 @@ impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Stage::New { options, patience } = &mut this.stage {
+        while let Stage::New { options, room } = &mut this.stage {
+            if let Some(wait) = room {
+                let waited = ready!(wait.as_mut().poll(cx));
+                *room = None;
+                if let Err(error) = waited {
+                    this.stage = Stage::Done;
+                    return Poll::Ready(Err(error));
+                }
+            }
             let options = options.get_or_insert_with(|| this.call.options());
             let mut scratch = SCRATCH.take();
             let started = encode::prepare(&mut scratch, this.call.method, &this.call.params)
                 .map_err(CallError::from)
-                .map(|prepared| {
+                .and_then(|prepared| {
                     let write = |out: &mut bytes::BytesMut, id| prepared.call(out, id);
-                    this.call.link.poll_call(cx, options, write)
+                    this.call.link.try_call(options, write)
                 });
             if scratch.capacity() <= KEPT {
                 SCRATCH.set(scratch);
             }
             match started {
-                Ok(Poll::Pending) => {
-                    // Its time runs while it waits for room, too.
-                    let Some(deadline) = options.deadline else {
-                        return Poll::Pending;
-                    };
-                    let patience = patience.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-                    ready!(patience.as_mut().poll(cx));
-                    this.stage = Stage::Done;
-                    return Poll::Ready(Err(CallError::Timeout));
-                }
-                Ok(Poll::Ready(Ok(key))) => this.stage = Stage::Sent { key },
-                Ok(Poll::Ready(Err(error))) | Err(error) => {
+                Ok(Some(key)) => this.stage = Stage::Sent { key },
+                Ok(None) => *room = Some(Box::pin(room_until(this.call.link, options.deadline))),
+                Err(error) => {
                     this.stage = Stage::Done;
                     return Poll::Ready(Err(error));
                 }
@@ -190,6 +193,19 @@ impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
         let outcome = ready!(this.call.link.poll_outcome(cx, key));
         this.stage = Stage::Done;
         Poll::Ready(outcome.and_then(|text| read(&text)))
+    }
+}
+
+/// Waits for room, as long as the call may take.
+async fn room_until(link: &Link, deadline: Option<Instant>) -> Result<(), CallError> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, link.wait_for_room())
+            .await
+            .map_err(|_| CallError::Timeout),
+        None => {
+            link.wait_for_room().await;
+            Ok(())
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use caudal_core::{CloseReason, Id, JsonRpcError, Message, decode};
+use caudal_core::{CloseReason, Id, JsonRpcError, Message, Notification, decode};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::link::{Collected, Link, Order};
@@ -21,7 +21,7 @@ use crate::dispatch::{self, Dispatched, Exchange};
 use crate::pool;
 use crate::router::Router;
 use crate::state::State;
-use crate::tap::Direction;
+use crate::time::after;
 use crate::transport::{ReceiveError, Transport};
 
 /// Output is sent when there is so much of it, even if more frames wait.
@@ -56,6 +56,10 @@ struct Core {
     /// Whether only what is written already is still sent.
     closing: bool,
     last_active: Option<Instant>,
+    /// Bytes that have come in.
+    received: u64,
+    /// Whether the link may hold a buffer of ours.
+    swapped: bool,
     registered: bool,
 }
 
@@ -84,6 +88,8 @@ impl<'t, T: Transport> Driver<'t, T> {
                 refusing: false,
                 closing: false,
                 last_active: (!idle.is_zero()).then(Instant::now),
+                received: 0,
+                swapped: false,
                 registered: false,
             },
         }
@@ -91,7 +97,7 @@ impl<'t, T: Transport> Driver<'t, T> {
 
     fn receive(&mut self, cx: &mut Context<'_>) -> Result<Stop, CloseReason> {
         let Self { transport, core } = self;
-        let (mut bytes, mut frames) = (0, 0);
+        let (mut bytes, mut frames) = (0_u64, 0);
         let stop = loop {
             // While nothing can be sent, reading must go on: the other side may
             // wait for us to read before it reads.
@@ -103,12 +109,15 @@ impl<'t, T: Transport> Driver<'t, T> {
             match transport.poll_receive(cx) {
                 Poll::Pending => break Ok(Stop::Empty),
                 Poll::Ready(Ok(Some(frame))) => {
-                    bytes += frame.len();
+                    bytes += frame.len() as u64;
                     core.on_frame(frame);
                 }
                 Poll::Ready(Ok(None)) => core.input_ended(CloseReason::remote()),
                 Poll::Ready(Err(ReceiveError::Frame(error))) => {
-                    core.exchange().bad_frame(&error);
+                    // Whoever reads nothing is told nothing.
+                    if !core.link.is_output_full(core.out.len()) {
+                        core.exchange().bad_frame(&error);
+                    }
                     if error.is_fatal() {
                         core.input_ended(CloseReason::failed(error));
                     }
@@ -116,8 +125,10 @@ impl<'t, T: Transport> Driver<'t, T> {
                 Poll::Ready(Err(ReceiveError::Closed(reason))) => break Err(reason),
             }
         };
-        if bytes > 0 {
-            core.link.stats.received(bytes);
+        let received = transport.received().unwrap_or(core.received + bytes);
+        if received > core.received {
+            core.link.stats.received(received - core.received);
+            core.received = received;
             core.is_active();
         }
         stop
@@ -203,6 +214,7 @@ impl Core {
         }
         if self.link.is_called() {
             self.collected = self.link.collect(&mut self.out);
+            self.swapped = true;
         }
         match self.collected.order {
             Some(Order::Close) if !self.closing => {
@@ -234,9 +246,9 @@ impl Core {
 
     /// When the connection has been idle for too long.
     fn idle_deadline(&self) -> Option<Instant> {
-        let idle = !self.link.is_busy() && !self.collected.pending && self.out.is_empty();
-        let last = self.last_active.filter(|_| idle)?;
-        Some(last + self.link.config.idle_timeout)
+        let last = self.last_active?;
+        let idle = !self.link.is_busy() && !self.link.has_pending() && self.out.is_empty();
+        idle.then(|| after(last, self.link.config.idle_timeout))
     }
 
     fn is_active(&mut self) {
@@ -255,7 +267,7 @@ impl Core {
             return true;
         }
         // Our own calls may wait for an answer that is behind what is in the way.
-        self.collected.pending && self.out.len() < limits.output
+        !self.link.is_output_full(self.out.len()) && self.link.has_pending()
     }
 
     fn input_is_over(&self) -> bool {
@@ -269,7 +281,7 @@ impl Core {
             self.ending = Some((reason, Instant::now()));
             return;
         }
-        let deadline = Instant::now() + self.link.config.drain_timeout;
+        let deadline = after(Instant::now(), self.link.config.drain_timeout);
         let deadline = match self.ending.take() {
             Some((_, earlier)) => earlier.min(deadline),
             None => deadline,
@@ -298,9 +310,7 @@ impl Core {
         if self.out.capacity() == 0 {
             self.out = pool::take();
         }
-        if let Some(tap) = &self.link.config.tap {
-            tap.message(Direction::Received, frame);
-        }
+        self.link.show_received(frame);
         if self.must_wait() || self.refusing || self.link.is_full(0) {
             return self.hold(frame);
         }
@@ -314,9 +324,7 @@ impl Core {
     /// Whether the next message may not start yet.
     #[inline]
     fn must_wait(&self) -> bool {
-        self.link.is_held()
-            || !self.queue.is_empty()
-            || self.out.len() >= self.link.config.limits.output
+        self.link.is_held() || !self.queue.is_empty() || self.link.is_output_full(self.out.len())
     }
 
     /// Does with a message what can be done while others are in the way.
@@ -336,6 +344,20 @@ impl Core {
         let queue_full = self
             .queue
             .is_full(link.config.limits.in_flight, link.config.limits.queue);
+        if let Message::Notification(Notification { method, params, .. }) = &message
+            && link.knows(method)
+        {
+            self.cancel_queued(method, *params);
+            if link.convention(method, *params) {
+                return;
+            }
+        }
+        if link.is_output_full(self.out.len()) && !matches!(message, Message::Response(_)) {
+            // Even a refusal needs room; reading stops when the queue is full.
+            link.count_in_flight(matches!(message, Message::Request(_)));
+            self.queue.push(frame, &message);
+            return;
+        }
         match &message {
             Message::Request(request) if self.refusing || link.is_full(0) || queue_full => {
                 let refusing = self.refusing;
@@ -344,10 +366,6 @@ impl Core {
             Message::Request(_) => {
                 link.count_in_flight(true);
                 self.queue.push(frame, &message);
-            }
-            Message::Notification(notification) if link.knows(&notification.method) => {
-                link.convention(&notification.method, notification.params);
-                self.cancel_queued(&notification.method, notification.params);
             }
             Message::Notification(_) if !self.must_wait() => self.start(message),
             Message::Notification(_) if queue_full => {
@@ -370,9 +388,16 @@ impl Core {
         let mut batch = Batch::default();
         for entry in entries {
             let begin = batch.begin();
-            if let Message::Request(request) = entry {
-                let mut exchange = Exchange::for_entry(&self.link, &mut batch.text);
-                exchange.turn_away(request.id, refusing);
+            let mut exchange = Exchange::for_entry(&self.link, &mut batch.text);
+            match entry {
+                Message::Request(request) => exchange.turn_away(request.id, refusing),
+                Message::Invalid(invalid) => exchange.invalid(invalid),
+                Message::Notification(Notification { method, params, .. })
+                    if !self.link.convention(method, *params) =>
+                {
+                    self.link.stats.dropped(1);
+                }
+                _ => {}
             }
             batch.end(begin);
         }
@@ -407,8 +432,9 @@ impl Core {
     /// Whether something waits, and nothing is in its way.
     fn may_run_queue(&self) -> bool {
         !self.queue.is_empty()
+            && !self.closing
             && !self.link.is_held()
-            && self.out.len() < self.link.config.limits.output
+            && !self.link.is_output_full(self.out.len())
     }
 
     /// Runs what has waited for its turn.
@@ -460,6 +486,9 @@ impl Core {
     fn rest(&mut self, cx: &mut Context<'_>) {
         if self.out.is_empty() && self.out.capacity() > 0 {
             pool::give(std::mem::take(&mut self.out));
+        }
+        if std::mem::take(&mut self.swapped) {
+            self.link.rest();
         }
         let ending = self.ending.as_ref().map(|(_, deadline)| *deadline);
         let next = [self.collected.next_wakeup, ending, self.idle_deadline()];

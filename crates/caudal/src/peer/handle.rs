@@ -1,7 +1,6 @@
 //! What applications hold of a connection.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use crate::extensions::Extensions;
 use crate::router::Router;
 use crate::state::{State, StateWatch};
 use crate::stats::Stats;
+use crate::time::after;
 use crate::transport::{Stream, Transport};
 
 /// One end of a connection: it calls the other end, and serves it, at the same
@@ -173,7 +173,7 @@ impl Peer {
     }
 
     async fn send(&self, mut frame: BytesMut) -> Result<(), CallError> {
-        let sent = poll_fn(|cx| self.link.poll_append(cx, None, &frame)).await;
+        let sent = self.link.append(None, &frame).await;
         frame.clear();
         crate::pool::give(frame);
         sent?;
@@ -218,7 +218,7 @@ impl Peer {
     /// Closes the connection when all that runs has finished, and at `limit` in
     /// any case. New requests of the other side are refused meanwhile.
     pub async fn shutdown(&self, limit: Duration) -> CloseReason {
-        self.link.order(Order::Drain(Instant::now() + limit));
+        self.link.order(Order::Drain(after(Instant::now(), limit)));
         self.closed().await
     }
 

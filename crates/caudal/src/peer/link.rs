@@ -4,6 +4,8 @@
 //! while a handler, a `Serialize` or a tap of the application runs, and never
 //! across an await.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -15,7 +17,7 @@ use caudal_core::{
     RawJson, Response,
 };
 use slab::Slab;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +25,8 @@ use crate::config::Config;
 use crate::extensions::Extensions;
 use crate::state::State;
 use crate::stats::{Counters, Stats};
-use crate::tap::Direction;
+use crate::tap::{Direction, Tap};
+use crate::time::after;
 
 /// What the task of a connection and everybody who uses it share.
 pub(crate) struct Link {
@@ -39,8 +42,11 @@ pub(crate) struct Link {
     called: AtomicBool,
     /// Whether `Shared::out` has bytes.
     has_output: AtomicBool,
-    /// Whether anybody waits for room in `Shared::out`.
-    room_wanted: AtomicBool,
+    /// Lets in who waits for room in `Shared::out`, one after the other.
+    room: Notify,
+    room_wanted: AtomicUsize,
+    /// Bytes of answers that wait for room.
+    undelivered: AtomicUsize,
     /// Requests of the other side that run outside the driver, or wait to run.
     in_flight: AtomicUsize,
     /// Calls that must finish before the next message starts.
@@ -61,10 +67,10 @@ struct Shared {
     session: u64,
     pending: Pending<usize>,
     calls: Slab<Waiting>,
-    /// Who waits for room in `out`.
-    room: Vec<Waker>,
     driver: Waker,
     running: Slab<RunningCall>,
+    /// Ends with the session, and with it every call that it serves.
+    token: CancellationToken,
     order: Option<Order>,
     /// Why nothing new is accepted.
     closed: Option<CloseReason>,
@@ -126,7 +132,6 @@ pub(crate) struct CallOptions {
 pub(crate) struct Collected {
     pub(crate) order: Option<Order>,
     pub(crate) next_wakeup: Option<Instant>,
-    pub(crate) pending: bool,
 }
 
 impl Link {
@@ -153,15 +158,17 @@ impl Link {
                 session: 0,
                 pending,
                 calls: Slab::new(),
-                room: Vec::new(),
                 driver: Waker::noop().clone(),
                 running: Slab::new(),
+                token: CancellationToken::new(),
                 order: None,
                 closed: None,
             }),
             called: AtomicBool::new(false),
             has_output: AtomicBool::new(false),
-            room_wanted: AtomicBool::new(false),
+            room: Notify::new(),
+            room_wanted: AtomicUsize::new(0),
+            undelivered: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             barriers: AtomicUsize::new(0),
             state: watch::Sender::new(state),
@@ -173,6 +180,8 @@ impl Link {
         let link = Self::new(Arc::default(), Framing::Line, State::Connecting, false);
         link.close(CloseReason::failed(NoConnection));
         link.announce_closed(None);
+        // Its calls go on all the same.
+        link.lock().token = CancellationToken::new();
         link
     }
 
@@ -198,12 +207,16 @@ impl Link {
         self.state.borrow().clone()
     }
 
+    /// Says where the connection stands; not under the lock, since it wakes others.
     pub(crate) fn set_state(&self, state: State) {
-        let shared = self.lock();
-        // Closed is for good.
-        if shared.closed.is_none() {
-            self.state.send_replace(state);
-        }
+        self.state.send_if_modified(|now| {
+            // Closed is for good.
+            let open = !now.is_closed();
+            if open {
+                *now = state;
+            }
+            open
+        });
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<State> {
@@ -226,9 +239,17 @@ impl Link {
         self.framing.write(out, |out| {
             let start = out.len();
             write(out)?;
-            tap.message(Direction::Sent, out.get(start..).unwrap_or_default());
+            show(tap, Direction::Sent, out.get(start..).unwrap_or_default());
             Ok(())
         })
+    }
+
+    /// Shows the tap what came.
+    #[inline]
+    pub(crate) fn show_received(&self, frame: &[u8]) {
+        if let Some(tap) = &self.config.tap {
+            show(tap, Direction::Received, frame);
+        }
     }
 
     /// Shows the tap what was taken over.
@@ -237,41 +258,69 @@ impl Link {
         let mut reader = FrameReader::new(self.framing, usize::MAX);
         reader.push(frames);
         while let Ok(Some(frame)) = reader.next_frame() {
-            tap.message(Direction::Sent, frame);
+            show(tap, Direction::Sent, frame);
         }
     }
 
-    /// Appends a framed message when there is room for it; an answer only to the
-    /// session that asked.
-    pub(crate) fn poll_append(
-        &self,
-        cx: &mut Context<'_>,
-        session: Option<u64>,
-        frame: &[u8],
-    ) -> Poll<Result<(), CallError>> {
+    /// Appends a framed message, when there is room for it.
+    ///
+    /// With a `session`, only to that one: an answer belongs to who asked.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, nothing was appended.
+    pub(crate) async fn append(&self, session: Option<u64>, frame: &[u8]) -> Result<(), CallError> {
+        while !self.try_append(session, frame)? {
+            self.wait_for_room().await;
+        }
+        Ok(())
+    }
+
+    fn try_append(&self, session: Option<u64>, frame: &[u8]) -> Result<bool, CallError> {
         let mut shared = self.lock();
         if let Some(reason) = &shared.closed {
-            return Poll::Ready(Err(CallError::AlreadyClosed(reason.clone())));
+            return Err(CallError::AlreadyClosed(reason.clone()));
         }
         if session.is_some_and(|session| session != shared.session) {
-            return Poll::Ready(Err(CallError::Cancelled));
+            return Err(CallError::Cancelled);
         }
-        if !self.has_room(&mut shared, cx) {
-            return Poll::Pending;
+        let room = self.has_room(&shared);
+        if room {
+            shared.out.extend_from_slice(frame);
+            self.output_waits(&mut shared);
         }
-        shared.out.extend_from_slice(frame);
-        self.output_waits(&mut shared);
-        Poll::Ready(Ok(()))
+        Ok(room)
     }
 
-    /// Whether more may be written; if not, the task is woken when it may.
-    fn has_room(&self, shared: &mut Shared, cx: &Context<'_>) -> bool {
-        let room = shared.out.len() + shared.unsent < self.config.limits.output;
-        if !room && !shared.room.iter().any(|waker| waker.will_wake(cx.waker())) {
-            shared.room.push(cx.waker().clone());
-            self.room_wanted.store(true, Release);
+    /// Whether more may be written. One message may always be.
+    fn has_room(&self, shared: &Shared) -> bool {
+        let waits = shared.out.len() + shared.unsent;
+        waits == 0 || waits < self.config.limits.output
+    }
+
+    /// Returns when there may be room, or the connection is closed.
+    pub(crate) async fn wait_for_room(&self) {
+        /// Whoever stops waiting, for whatever reason, lets the next one look.
+        struct Waiter<'a>(&'a Link);
+        impl Drop for Waiter<'_> {
+            fn drop(&mut self) {
+                if self.0.room_wanted.fetch_sub(1, AcqRel) > 1 {
+                    self.0.room.notify_one();
+                }
+            }
         }
-        room
+        self.room_wanted.fetch_add(1, AcqRel);
+        let _waiter = Waiter(self);
+        loop {
+            let mut notified = pin!(self.room.notified());
+            notified.as_mut().enable();
+            {
+                let shared = self.lock();
+                if shared.closed.is_some() || self.has_room(&shared) {
+                    return;
+                }
+            }
+            notified.await;
+        }
     }
 
     fn output_waits(&self, shared: &mut Shared) {
@@ -289,16 +338,16 @@ impl Link {
     // ---- calls of ours ----
 
     /// Writes a call and lets its caller wait; `frame` appends it with its id.
-    pub(crate) fn poll_call(
+    /// `None` if there is no room for it.
+    pub(crate) fn try_call(
         &self,
-        cx: &mut Context<'_>,
         options: &mut CallOptions,
         frame: impl FnOnce(&mut BytesMut, CallId),
-    ) -> Poll<Result<usize, CallError>> {
+    ) -> Result<Option<usize>, CallError> {
         let mut guard = self.lock();
         let shared = &mut *guard;
-        if shared.closed.is_none() && !self.has_room(shared, cx) {
-            return Poll::Pending;
+        if shared.closed.is_none() && !self.has_room(shared) {
+            return Ok(None);
         }
         let key = self.insert_call(shared, options)?;
         let start = shared.out.len();
@@ -316,18 +365,18 @@ impl Link {
             waiting.again = shared.out.get(start..).map(Into::into);
         }
         self.output_waits(shared);
-        Poll::Ready(Ok(key))
+        Ok(Some(key))
     }
 
     /// Lets a caller wait for an answer to a call that is written later.
     pub(crate) fn begin_call(
         &self,
         options: &mut CallOptions,
-    ) -> Result<(usize, CallId), CallError> {
+    ) -> Result<(usize, CallId, u64), CallError> {
         let mut shared = self.lock();
         let key = self.insert_call(&mut shared, options)?;
         match shared.calls.get(key) {
-            Some(waiting) => Ok((key, waiting.id)),
+            Some(waiting) => Ok((key, waiting.id, shared.session)),
             None => unreachable!("it was just inserted"),
         }
     }
@@ -392,6 +441,9 @@ impl Link {
         if shared.pending.cancel(waiting.id).is_some() && !shared.take_back(&waiting) {
             self.tell_cancelled(&mut shared, waiting.id);
         }
+        // Its waker is somebody else's.
+        drop(shared);
+        drop(waiting);
     }
 
     /// Gives up a call that was begun and never written.
@@ -507,15 +559,14 @@ impl Link {
     /// Cancels what the other side has called under this id.
     fn cancel(&self, id: &str) {
         let shared = self.lock();
-        for (_, call) in &shared.running {
-            if call
-                .id
-                .as_deref()
-                .is_some_and(|running| same_id(running, id))
-            {
-                call.token.cancel();
-            }
-        }
+        let same = |call: &&RunningCall| call.id.as_deref().is_some_and(|own| same_id(own, id));
+        let running = shared.running.iter().map(|(_, call)| call);
+        let tokens: Vec<_> = running
+            .filter(same)
+            .map(|call| call.token.clone())
+            .collect();
+        drop(shared);
+        tokens.iter().for_each(CancellationToken::cancel);
     }
 
     /// Moves the deadline of the call that reports progress under this token.
@@ -527,7 +578,7 @@ impl Link {
             if let Some(extend) = &waiting.extend
                 && same_id(&extend.token, token)
             {
-                let deadline = (now + extend.by).min(extend.ceiling);
+                let deadline = after(now, extend.by).min(extend.ceiling);
                 shared
                     .pending
                     .set_deadline(waiting.id, Some(deadline.into_std()));
@@ -549,7 +600,7 @@ impl Link {
     }
 
     pub(crate) fn uncount_in_flight(&self, request: bool) {
-        self.in_flight.fetch_sub(usize::from(request), Relaxed);
+        self.in_flight.fetch_sub(usize::from(request), Release);
     }
 
     /// Whether a call must finish before the next message starts.
@@ -580,13 +631,30 @@ impl Link {
             self.barriers.fetch_add(1, AcqRel);
         }
         let mut shared = self.lock();
-        if shared.closed.is_some() {
-            token.cancel();
-        }
-        (
-            shared.running.insert(RunningCall { id, token }),
-            shared.session,
-        )
+        let key = shared.running.insert(RunningCall { id, token });
+        (key, shared.session)
+    }
+
+    /// A token that fires when the session ends, if nothing fires it before.
+    pub(crate) fn token(&self) -> CancellationToken {
+        let session = self.lock().token.clone();
+        session.child_token()
+    }
+
+    /// Counts an answer that waits for room.
+    pub(crate) fn count_undelivered(&self, bytes: usize) {
+        self.undelivered.fetch_add(bytes, AcqRel);
+    }
+
+    pub(crate) fn uncount_undelivered(&self, bytes: usize) {
+        self.undelivered.fetch_sub(bytes, AcqRel);
+    }
+
+    /// Whether so much waits to be sent that nothing new should begin.
+    #[inline]
+    pub(crate) fn is_output_full(&self, out: usize) -> bool {
+        let waits = out + self.undelivered.load(Relaxed);
+        waits > 0 && waits >= self.config.limits.output
     }
 
     /// Notes that it has ended.
@@ -660,17 +728,26 @@ impl Link {
     pub(crate) fn set_unsent(&self, unsent: usize) {
         let mut shared = self.lock();
         shared.unsent = unsent;
-        if shared.out.len() + unsent < self.config.limits.output {
-            self.room_wanted.store(false, Release);
-            let room = std::mem::take(&mut shared.room);
-            drop(shared);
-            room.into_iter().for_each(Waker::wake);
+        let room = self.has_room(&shared);
+        drop(shared);
+        if room && self.is_room_wanted() {
+            self.room.notify_one();
         }
     }
 
     #[inline]
     pub(crate) fn is_room_wanted(&self) -> bool {
-        self.room_wanted.load(Acquire)
+        self.room_wanted.load(Acquire) > 0
+    }
+
+    /// Gives back memory that an idle connection does not need.
+    pub(crate) fn rest(&self) {
+        let mut shared = self.lock();
+        if shared.out.is_empty() && shared.out.capacity() > 0 {
+            let out = std::mem::take(&mut shared.out);
+            drop(shared);
+            crate::pool::give(out);
+        }
     }
 
     pub(crate) fn order(&self, order: Order) {
@@ -680,17 +757,20 @@ impl Link {
             (Some(Order::Drain(one)), Order::Drain(other)) => Some(Order::Drain(one.min(other))),
             (None, order) => Some(order),
         };
+        let closes = matches!(shared.order, Some(Order::Close)) && shared.closed.is_none();
         let mut wakers = Vec::new();
-        if matches!(shared.order, Some(Order::Close)) && shared.closed.is_none() {
+        if closes {
             let reason = CloseReason::local();
             wakers = shared.fail_calls(&reason);
-            wakers.append(&mut shared.room);
             shared.closed = Some(reason);
-            self.state.send_replace(State::Draining);
         }
         self.call_driver(&mut shared);
         drop(shared);
-        wakers.into_iter().for_each(Waker::wake);
+        if closes {
+            self.set_state(State::Draining);
+            self.room.notify_waiters();
+            wakers.into_iter().for_each(Waker::wake);
+        }
     }
 
     /// Ends a connection that will be made again. Calls that were not sent yet
@@ -721,7 +801,7 @@ impl Link {
         let kept = keep.iter().filter(|(_, _, _, unsent)| *unsent).count();
         let lost = frames(self.framing, &old).saturating_sub(kept);
         self.stats.dropped(lost as u64);
-        let mut wakers = std::mem::take(&mut shared.room);
+        let mut wakers = Vec::new();
         for (id, key) in lose {
             shared.pending.cancel(id);
             wakers.extend(shared.settle(key, Err(CallError::Closed(reason.clone()))));
@@ -739,12 +819,11 @@ impl Link {
         shared.session += 1;
         self.has_output.store(!shared.out.is_empty(), Release);
         self.called.store(true, Release);
-        shared
-            .running
-            .iter()
-            .for_each(|(_, call)| call.token.cancel());
-        self.state.send_replace(State::Connecting);
+        let token = std::mem::take(&mut shared.token);
         drop(guard);
+        self.set_state(State::Connecting);
+        token.cancel();
+        self.room.notify_waiters();
         wakers.into_iter().for_each(Waker::wake);
         failed
     }
@@ -763,16 +842,14 @@ impl Link {
         let shared = &mut *guard;
         let reason = &*shared.closed.get_or_insert(reason);
         let reason = reason.clone();
-        let mut wakers = shared.fail_calls(&reason);
-        wakers.append(&mut shared.room);
-        shared
-            .running
-            .iter()
-            .for_each(|(_, call)| call.token.cancel());
+        let wakers = shared.fail_calls(&reason);
+        let token = shared.token.clone();
         shared.out = BytesMut::new();
         shared.unsent = 0;
         self.has_output.store(false, Release);
         drop(guard);
+        token.cancel();
+        self.room.notify_waiters();
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -784,8 +861,10 @@ impl Link {
         if let Some(more) = more {
             shared.closed = Some(more);
         }
-        if let Some(reason) = &shared.closed {
-            self.state.send_replace(State::Closed(reason.clone()));
+        let reason = shared.closed.clone();
+        drop(shared);
+        if let Some(reason) = reason {
+            self.set_state(State::Closed(reason));
         }
     }
 }
@@ -795,7 +874,6 @@ impl Shared {
         Collected {
             order: self.order,
             next_wakeup: self.pending.next_wakeup().map(Instant::from_std),
-            pending: !self.pending.is_empty(),
         }
     }
 
@@ -882,6 +960,14 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
+/// A tap that panics loses that message, and nothing else.
+fn show(tap: &Arc<dyn Tap>, direction: Direction, bytes: &[u8]) {
+    let shown = catch_unwind(AssertUnwindSafe(|| tap.message(direction, bytes)));
+    if shown.is_err() {
+        tracing::error!(target: "caudal", "the tap panicked");
+    }
+}
+
 /// How many frames there are.
 fn frames(framing: Framing, bytes: &[u8]) -> usize {
     if bytes.is_empty() {
@@ -900,7 +986,7 @@ pub(super) fn member(params: Option<RawJson<'_>>, name: &str) -> Option<String> 
 }
 
 /// Whether two JSON texts are the same id.
-fn same_id(one: &str, other: &str) -> bool {
+pub(super) fn same_id(one: &str, other: &str) -> bool {
     if one == other {
         return true;
     }

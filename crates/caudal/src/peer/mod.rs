@@ -18,4 +18,5 @@ pub use batch::{Batch, BatchReply};
 pub use call::{Call, CallFuture};
 pub use handle::Peer;
 pub(crate) use link::{Link, Order};
+pub(crate) use running::run;
 pub(crate) use session::{Reconnect, Told, start};

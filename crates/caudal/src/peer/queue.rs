@@ -26,7 +26,7 @@ impl Queue {
 
     /// Whether nothing more should be taken in.
     pub(super) fn is_full(&self, messages: usize, bytes: usize) -> bool {
-        self.frames.len() >= messages || self.bytes >= bytes
+        !self.is_empty() && (self.frames.len() >= messages || self.bytes >= bytes)
     }
 
     pub(super) fn push(&mut self, frame: &[u8], message: &Message<'_>) {
@@ -49,7 +49,10 @@ impl Queue {
 
     /// Takes out the first request with this id.
     pub(super) fn take(&mut self, id: Id<'_>) -> Option<Queued> {
-        let same = |queued: &Queued| queued.id.as_deref() == Some(id.as_str());
+        let same = |queued: &Queued| {
+            let own = queued.id.as_deref();
+            own.is_some_and(|own| super::link::same_id(own, id.as_str()))
+        };
         let place = self.frames.iter().position(same)?;
         let queued = self.frames.remove(place)?;
         self.bytes -= queued.frame.len();

@@ -29,17 +29,15 @@ enum End {
 
 /// Moves a call out of the connection's task.
 pub(super) fn spawn(link: &Arc<Link>, later: Later, place: Place) {
-    let token = match &later.context {
-        Some(context) => context.token().clone(),
-        None => CancellationToken::new(),
-    };
+    let token = token(link, &later);
     let holds = later.id.is_none() || later.settings.serial;
     let (key, session) = link.enter(later.id.clone(), token.clone(), holds);
     let link = Arc::clone(link);
     let entered = Entered { link, key, holds };
     tokio::spawn(async move {
         let link = &entered.link;
-        let text = run(link, later, &token, &place).await;
+        let framed = matches!(place, Place::Alone);
+        let text = run_with(link, later, &token, framed).await;
         deliver(link, session, place, text).await;
     });
 }
@@ -57,17 +55,30 @@ impl Drop for Entered {
     }
 }
 
-/// Runs a call to its end, and returns its answer.
-async fn run(
+/// What tells a call that nobody waits for it any more.
+fn token(link: &Link, later: &Later) -> CancellationToken {
+    match &later.context {
+        Some(context) => context.token().clone(),
+        None => link.token(),
+    }
+}
+
+/// Runs a call to its end, and returns its answer, in a frame or without.
+pub(crate) async fn run(link: &Arc<Link>, later: Later, framed: bool) -> BytesMut {
+    let token = token(link, &later);
+    run_with(link, later, &token, framed).await
+}
+
+async fn run_with(
     link: &Arc<Link>,
     mut later: Later,
     token: &CancellationToken,
-    place: &Place,
+    framed: bool,
 ) -> BytesMut {
     let mut text = BytesMut::new();
-    let mut exchange = match place {
-        Place::Alone => Exchange::for_frame(link, &mut text),
-        Place::In(..) => Exchange::for_entry(link, &mut text),
+    let mut exchange = match framed {
+        true => Exchange::for_frame(link, &mut text),
+        false => Exchange::for_entry(link, &mut text),
     };
     let end = {
         let mut cancelled = pin!(token.cancelled());
@@ -133,7 +144,24 @@ async fn deliver(link: &Arc<Link>, session: u64, place: Place, mut text: BytesMu
         batch.write(&mut Exchange::for_frame(link, &mut text));
     }
     if !text.is_empty() {
+        let _counted = Undelivered::count(link, text.len());
         // It fails when the connection has ended, and then nobody waits for it.
-        let _ = poll_fn(|cx| link.poll_append(cx, Some(session), &text)).await;
+        let _ = link.append(Some(session), &text).await;
+    }
+}
+
+/// An answer that waits for room: while there are many, nothing new begins.
+struct Undelivered<'a>(&'a Link, usize);
+
+impl<'a> Undelivered<'a> {
+    fn count(link: &'a Link, bytes: usize) -> Self {
+        link.count_undelivered(bytes);
+        Self(link, bytes)
+    }
+}
+
+impl Drop for Undelivered<'_> {
+    fn drop(&mut self) {
+        self.0.uncount_undelivered(self.1);
     }
 }

@@ -60,14 +60,39 @@ pub(crate) fn start<T: Transport, E: FnOnce() + Send + 'static>(
         remote = link.remote.get().map(String::as_str),
     );
     let life = live(Arc::clone(&link), router.into(), transport, reconnect);
-    let ended = attend(&link);
+    let end = End {
+        link: Arc::clone(&link),
+        ended: Some(attend(&link)),
+    };
     let task = async move {
         life.await;
-        ended();
+        drop(end);
     };
     tokio::spawn(tracing::Instrument::instrument(task, span));
     link
 }
+
+/// Whatever ends the task of a connection, a panic or the runtime, everybody learns
+/// of it.
+struct End<E: FnOnce()> {
+    link: Arc<Link>,
+    ended: Option<E>,
+}
+
+impl<E: FnOnce()> Drop for End<E> {
+    fn drop(&mut self) {
+        self.link.close(CloseReason::failed(Aborted));
+        self.link.announce_closed(None);
+        if let Some(ended) = self.ended.take() {
+            ended();
+        }
+    }
+}
+
+/// The task of a connection did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[error("the task of the connection was aborted")]
+struct Aborted;
 
 async fn live<T: Transport>(
     link: Arc<Link>,
@@ -125,8 +150,13 @@ async fn run<T: Transport>(
         // Nobody waits for an answer while the transport takes its time.
         link.close(reason.clone());
     }
-    let closed = timeout(CLOSE, poll_fn(|cx| transport.poll_close(cx))).await;
-    let more = closed.ok().flatten().filter(|_| reason.is_local());
+    let close = async move { timeout(CLOSE, poll_fn(|cx| transport.poll_close(cx))).await };
+    if link.reconnects() && !reason.is_local() {
+        // The next connection need not wait for the end of this one.
+        tokio::spawn(close);
+        return (reason, None);
+    }
+    let more = close.await.ok().flatten().filter(|_| reason.is_local());
     (reason, more)
 }
 

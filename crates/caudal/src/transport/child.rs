@@ -291,6 +291,10 @@ impl Transport for Child {
         self.framing
     }
 
+    fn received(&self) -> Option<u64> {
+        self.stream.as_ref()?.received()
+    }
+
     fn remote(&self) -> Option<String> {
         Some(format!("cmd:{}", self.name))
     }

@@ -65,6 +65,12 @@ pub trait Transport: Send + Unpin + 'static {
         Framing::Line
     }
 
+    /// How many bytes have come in so far, if it counts them: those of frames that
+    /// are not whole yet, too.
+    fn received(&self) -> Option<u64> {
+        None
+    }
+
     /// Who is at the other end, for logs and for
     /// [`Peer::remote`](crate::Peer::remote).
     fn remote(&self) -> Option<String> {
@@ -151,6 +157,10 @@ impl Transport for Box<dyn Transport> {
 
     fn framing(&self) -> Framing {
         (**self).framing()
+    }
+
+    fn received(&self) -> Option<u64> {
+        (**self).received()
     }
 
     fn remote(&self) -> Option<String> {

@@ -15,6 +15,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
@@ -30,7 +31,7 @@ use super::{ReceiveError, Transport};
 /// Takes standard input and output for a connection.
 ///
 /// # Errors
-/// One of them is closed, or cannot be registered.
+/// One of them is closed, cannot be registered, or belongs to another connection.
 pub fn stdio(framing: Framing, max_message: usize) -> io::Result<Stdio> {
     let kept = Kept::take()?;
     let input = Input::new(kept.input.try_clone()?)?;
@@ -62,6 +63,14 @@ struct Kept {
 
 impl Kept {
     fn take() -> io::Result<Self> {
+        if TAKEN.swap(true, Ordering::AcqRel) {
+            let taken = "stdin and stdout belong to another connection";
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, taken));
+        }
+        Self::take_free().inspect_err(|_| TAKEN.store(false, Ordering::Release))
+    }
+
+    fn take_free() -> io::Result<Self> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = io::stdout().as_fd().try_clone_to_owned()?;
         let kept = Self {
@@ -79,6 +88,9 @@ impl Kept {
     }
 }
 
+/// There is one stdin and one stdout.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
 impl Drop for Kept {
     fn drop(&mut self) {
         // Nothing can be done if one of these fails.
@@ -87,6 +99,7 @@ impl Drop for Kept {
         let _ = fcntl_setfl(&self.output, self.output_flags);
         let _ = rustix::stdio::dup2_stdin(&self.input);
         let _ = rustix::stdio::dup2_stdout(&self.output);
+        TAKEN.store(false, Ordering::Release);
     }
 }
 
@@ -105,6 +118,10 @@ impl Transport for Stdio {
 
     fn framing(&self) -> Framing {
         self.stream.framing()
+    }
+
+    fn received(&self) -> Option<u64> {
+        self.stream.received()
     }
 
     fn remote(&self) -> Option<String> {

@@ -35,6 +35,7 @@ pub struct Stream<S> {
     frames: FrameReader,
     ended: bool,
     needs_flush: bool,
+    received: u64,
     remote: Option<String>,
 }
 
@@ -51,6 +52,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
             frames: FrameReader::new(framing, max_message),
             ended: false,
             needs_flush: false,
+            received: 0,
             remote: None,
         }
     }
@@ -100,7 +102,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
                 pool::give(nothing);
             }
         }
-        read.map_ok(|bytes| bytes > 0)
+        read.map_ok(|bytes| {
+            self.received += bytes as u64;
+            bytes > 0
+        })
     }
 }
 
@@ -132,6 +137,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for Stream<S>
 
     fn framing(&self) -> Framing {
         self.framing
+    }
+
+    fn received(&self) -> Option<u64> {
+        Some(self.received)
     }
 
     fn remote(&self) -> Option<String> {

@@ -4,7 +4,6 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
 
 use caudal_core::Framing;
@@ -53,7 +52,7 @@ impl Listener {
                 let exists = "the path exists and is not a socket; remove it or choose another";
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, exists));
             }
-            if StdStream::connect(path).is_ok() {
+            if !is_stale(path)? {
                 let in_use = "another server listens on it";
                 return Err(io::Error::new(io::ErrorKind::AddrInUse, in_use));
             }
@@ -83,6 +82,15 @@ impl Listener {
         let (socket, _) = self.listener.accept().await?;
         Ok(stream(socket, &self.path, framing, max_message))
     }
+}
+
+/// Whether nobody listens on a socket any more.
+fn is_stale(path: &Path) -> io::Result<bool> {
+    let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // A server that is busy must not stop us here.
+    probe.set_nonblocking(true)?;
+    let connected = probe.connect(&SockAddr::unix(path)?);
+    Ok(connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused))
 }
 
 fn file(path: &Path) -> Option<(u64, u64)> {

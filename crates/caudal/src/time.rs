@@ -1,0 +1,12 @@
+//! Deadlines that cannot overflow.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// `duration` after `instant`; so far away that nobody sees it, if that has no
+/// number.
+pub(crate) fn after(instant: Instant, duration: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+    instant.checked_add(duration.min(FAR)).unwrap_or(instant)
+}
