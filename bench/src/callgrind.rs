@@ -3,14 +3,18 @@
 //! The program runs itself twice with different numbers of messages; start-up
 //! and warm-up are in both, so the difference is the messages alone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::message::{self, Message};
 use crate::{contestant, time};
 
 /// The hidden argument that runs one contestant for callgrind.
 pub const CHILD: &str = "--under-callgrind";
+
+/// Each has a folder of its own.
+static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Callgrind, and a folder for what it writes; removed in the end.
 #[derive(Debug)]
@@ -26,7 +30,11 @@ impl Callgrind {
             .arg("--version")
             .stdout(Stdio::null())
             .status();
-        let folder = std::env::temp_dir().join(format!("caudal-bench-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!(
+            "caudal-bench-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        ));
         match found {
             Ok(status) if status.success() => std::fs::create_dir_all(&folder).ok(),
             _ => None,
@@ -45,23 +53,41 @@ impl Callgrind {
             4_000..10_000 => (10, 40),
             _ => (3, 9),
         };
-        let less = self.total(name, message, few)?;
-        let more = self.total(name, message, many)?;
+        let program = std::env::current_exe().map_err(|e| e.to_string())?;
+        let total = |times: u32| {
+            let arguments = [CHILD, name, message.name, &times.to_string()];
+            self.total(&program, &arguments, |command| {
+                let status = command.status().map_err(|e| format!("valgrind: {e}"))?;
+                match status.success() {
+                    true => Ok(()),
+                    false => Err(format!("callgrind failed on {name} {}", message.name)),
+                }
+            })
+        };
+        let less = total(few)?;
+        let more = total(many)?;
         Ok((more - less) / f64::from(many - few))
     }
 
-    fn total(&self, name: &str, message: &Message, times: u32) -> Result<f64, String> {
+    /// All instructions of a program, which `run` starts and sees to its end.
+    /// What the program itself starts is not counted.
+    ///
+    /// # Errors
+    /// `run` failed, or callgrind's file was not understood.
+    pub fn total(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        run: impl FnOnce(&mut Command) -> Result<(), String>,
+    ) -> Result<f64, String> {
         let file = self.folder.join("callgrind.out");
-        let program = std::env::current_exe().map_err(|e| e.to_string())?;
-        let ran = Command::new("valgrind")
+        let mut command = Command::new("valgrind");
+        command
             .args(["--quiet", "--tool=callgrind"])
             .arg(format!("--callgrind-out-file={}", file.display()))
             .arg(program)
-            .args([CHILD, name, message.name, &times.to_string()])
-            .status();
-        if !ran.map_err(|e| format!("valgrind: {e}"))?.success() {
-            return Err(format!("callgrind failed on {name} {}", message.name));
-        }
+            .args(arguments);
+        run(&mut command)?;
         let text = std::fs::read_to_string(&file).map_err(|e| e.to_string())?;
         let total = text.lines().find_map(|line| line.strip_prefix("summary: "));
         let total = total.and_then(|total| total.trim().parse().ok());

@@ -1,9 +1,11 @@
-//! `cargo run --release [-- --quick] [--wire] [--out FILE]`: runs everything, or
-//! only what goes over pipes and sockets, and prints Markdown.
+//! `cargo run --release [-- --quick] [--peer] [--wire] [--out FILE]`: runs
+//! everything, or only the peer or the races over pipes and sockets, and prints
+//! Markdown.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use caudal_bench::{callgrind, report, wire};
+use caudal_bench::{callgrind, process, report};
 
 fn main() -> ExitCode {
     match run() {
@@ -17,21 +19,24 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), String> {
     let mut quick = false;
-    let mut wire_only = false;
+    let mut peer = false;
+    let mut wire = false;
     let mut out = None;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => quick = true,
-            "--wire" => wire_only = true,
+            "--peer" => peer = true,
+            "--wire" => wire = true,
             "--out" => out = Some(arguments.next().ok_or("--out needs a file")?),
             // What runs under callgrind; not meant to be typed.
             callgrind::CHILD => return callgrind::child(arguments),
             other => return Err(format!("unknown argument `{other}`")),
         }
     }
-    let (markdown, missed) = match wire_only {
-        true => (wire::write(&wire::run(quick)?), Vec::new()),
+    process::guard(Duration::from_secs(1800));
+    let (markdown, missed) = match peer || wire {
+        true => report::processes(quick, peer, wire)?,
         false => report::whole(quick)?,
     };
     print!("{markdown}");

@@ -10,7 +10,7 @@ use crate::count::{self, Count, LARGE_NAME};
 use crate::message::{self, Message};
 use crate::table::{Table, number, number_or_na};
 use crate::time::{self, Plan, Time};
-use crate::{machine, target, wire};
+use crate::{machine, peer, target, wire};
 
 /// Everything that was measured.
 #[derive(Debug, Default)]
@@ -57,10 +57,28 @@ pub fn whole(quick: bool) -> Result<(String, Vec<String>), String> {
     let messages = message::all();
     contestant::check(&messages)?;
     let (measures, have_valgrind) = measure(&messages, quick)?;
-    let missed = target::missed(&measures);
     let mut text = write(&messages, &measures, have_valgrind, quick);
-    text.push_str(&wire::write(&wire::run(quick)?));
+    let mut missed = target::missed(&target::of_core(&measures));
+    let (tables, more) = processes(quick, true, true)?;
+    text.push_str(&tables);
+    missed.extend(more);
     Ok((text, missed))
+}
+
+/// The same for what runs in processes of its own: the peer, the races over
+/// pipes and sockets, or both.
+///
+/// # Errors
+/// A program could not be built or run, or answered wrongly.
+pub fn processes(quick: bool, peer: bool, wire: bool) -> Result<(String, Vec<String>), String> {
+    let measures = peer.then(|| peer::run(quick)).transpose()?;
+    let races = wire.then(|| wire::run(quick)).transpose()?;
+    let targets = peer::targets(measures.as_ref(), races.as_deref());
+    let mut text = String::from("\n## Targets of the peer\n\n");
+    text.push_str(&target::table("subject", &targets).to_markdown());
+    text.extend(measures.as_ref().map(peer::write));
+    text.extend(races.as_deref().map(wire::write));
+    Ok((text, target::missed(&targets)))
 }
 
 fn measure(messages: &[Message], quick: bool) -> Result<(Measures, bool), String> {
@@ -119,7 +137,7 @@ fn write(messages: &[Message], measures: &Measures, valgrind: bool, quick: bool)
         text.push_str("- `--quick`: fewer rounds, instructions for two messages only\n");
     }
     text.push_str("\n## Targets\n\n");
-    text.push_str(&target::table(measures).to_markdown());
+    text.push_str(&target::table("message", &target::of_core(measures)).to_markdown());
     for (name, times) in measures.races.iter().take(messages.len()) {
         let message = messages.iter().find(|message| message.name == *name);
         let (what, size) = message.map_or(("", 0), |m| (m.what, m.bytes.len()));
@@ -202,9 +220,9 @@ fn large(measures: &Measures) -> Table {
 
 const TITLE: &str = "# Performance
 
-caudal-core beside its peers in memory, then servers over pipes and sockets.
-Printed by `cargo run --release` in `bench/`: instructions and allocations
-repeat; times are for ratios within one run.
+caudal-core beside its peers in memory, then the peer, then servers over pipes and
+sockets. Printed by `cargo run --release` in `bench/`: instructions, allocations
+and memory repeat; times are for ratios within one run.
 
 ";
 

@@ -6,6 +6,7 @@
 
 use std::str::FromStr;
 
+use caudal_bench::order;
 use serde_json::Value;
 
 use crate::Problem;
@@ -33,6 +34,26 @@ impl FromStr for Dialect {
             "lsp" => Ok(Self::Lsp),
             "mcp" => Ok(Self::Mcp),
             other => Err(format!("no dialect `{other}`")),
+        }
+    }
+}
+
+/// What the closed loop calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Add,
+    /// The order of the tables in memory: the server has more to do than we.
+    Place,
+}
+
+impl FromStr for Work {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "add" => Ok(Self::Add),
+            "place" => Ok(Self::Place),
+            other => Err(format!("no call `{other}`")),
         }
     }
 }
@@ -75,8 +96,14 @@ impl Dialect {
                 let text = reply["result"]["content"][0]["text"].as_str();
                 text.and_then(|text| text.parse().ok()) == Some(id + 7)
             }
-            // The open loop has a second method, whose result is its params.
-            _ => reply["result"] == id + 7 || reply["result"][0] == padding(),
+            // The open loop has a second method, whose result is its params; a
+            // third answers with the receipt of an order.
+            _ => {
+                let result = &reply["result"];
+                result == &Value::from(id + 7)
+                    || result[0] == padding()
+                    || result["units"] == order::place(&order::sample(0)).units
+            }
         };
         match right && (FIRST..FIRST + IDS).contains(&id) {
             true => Ok(()),
@@ -106,6 +133,12 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn add(dialect: Dialect, framing: Framing) -> Self {
         Self::new(dialect.add(), framing)
+    }
+
+    pub(crate) fn place(framing: Framing) -> Self {
+        let order = serde_json::to_string(&order::sample(0)).expect("plain data serialises");
+        let text = format!(r#"{{"jsonrpc":"2.0","id":100000,"method":"place","params":{order}}}"#);
+        Self::new(&text, framing)
     }
 
     pub(crate) fn echo(framing: Framing) -> Self {

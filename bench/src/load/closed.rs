@@ -11,15 +11,16 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use caudal_bench::process;
 use caudal_bench::wire::Figures;
 use hdrhistogram::Histogram;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use crate::call::{Call, Dialect};
+use crate::call::{Call, Dialect, Work};
 use crate::frames::Frames;
 use crate::link::{self, Link, Outbox};
-use crate::{Plan, Problem, process};
+use crate::{Plan, Problem};
 
 /// If this much is in flight, a pipe of 64 KiB can fill up in both directions:
 /// who then blocks in a write waits for ever.
@@ -44,7 +45,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Figures, Problem> {
     let (server, links) = link::start(plan, 1)?;
     let link = &links[0];
     link.greet(plan.dialect, plan.framing)?;
-    let call = Call::add(plan.dialect, plan.framing);
+    let call = match plan.work {
+        Work::Add => Call::add(plan.dialect, plan.framing),
+        Work::Place => Call::place(plan.framing),
+    };
     // A reply may be twice as long as its call.
     if plan.window * 2 * call.len() as u64 > SAFE_TO_BLOCK {
         link.never_block()?;
@@ -66,13 +70,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Figures, Problem> {
     all.latencies.clear();
     let warm = all.answered;
 
-    let before = process::usage(server.pid())?;
+    let before = server.usage()?;
     let own = process::own_cpu();
     let start = Instant::now();
     all.run(plan.time, plan.requests)?;
     let taken = start.elapsed().as_secs_f64();
     let own = process::own_cpu().saturating_sub(own);
-    let after = process::usage(server.pid())?;
+    let after = server.usage()?;
 
     let used = before.zip(after);
     let requests = all.answered - warm;

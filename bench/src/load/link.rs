@@ -1,10 +1,11 @@
 //! The server and the way to it: a child's pipes, or sockets on this machine.
 
-use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
+use caudal_bench::child;
+use caudal_bench::process::{self, Usage};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, write};
 
@@ -19,25 +20,25 @@ pub(crate) struct Link {
     pub(crate) to: OwnedFd,
 }
 
-/// The child, if the server is one; it ends with this.
+/// The server, if it is a child or its id is known.
 #[derive(Debug)]
 pub(crate) struct Server {
-    child: Option<Child>,
+    pid: Option<u32>,
+    /// Ends with this.
+    _child: Option<child::Server>,
 }
 
 impl Server {
-    pub(crate) fn pid(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            // It may have gone already; nothing it could still say is needed.
-            drop(child.kill());
-            drop(child.wait());
+    fn own(child: child::Server) -> Self {
+        Self {
+            pid: Some(child.pid()),
+            _child: Some(child),
         }
+    }
+
+    /// What it has used so far; `None` if it is not ours to look into.
+    pub(crate) fn usage(&self) -> Result<Option<Usage>, Problem> {
+        self.pid.map(process::usage).transpose()
     }
 }
 
@@ -45,33 +46,27 @@ impl Drop for Server {
 /// Over a pipe there is only one.
 pub(crate) fn start(plan: &Plan, count: usize) -> Result<(Server, Vec<Link>), Problem> {
     if let Some(address) = plan.connect {
-        let server = Server { child: None };
+        let server = Server {
+            pid: plan.pid,
+            _child: None,
+        };
         return Ok((server, connect(address, count)?));
     }
     let (program, arguments) = plan.server.split_first().ok_or("no server")?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("{program}: {e}"))?;
-    let stdin = child.stdin.take();
-    let stdout = child.stdout.take().ok_or("no output")?;
+    let mut command = Command::new(program);
+    command.args(arguments);
     if !plan.tcp && plan.rate.is_none() {
+        let mut child = child::Server::start(&mut command)?;
+        let (to, from) = child.pipes().ok_or("no pipes")?;
         let link = Link {
-            from: stdout.into(),
-            to: stdin.ok_or("no input")?.into(),
+            from: from.into(),
+            to: to.into(),
         };
-        return Ok((Server { child: Some(child) }, vec![link]));
+        return Ok((Server::own(child), vec![link]));
     }
-    // The server ends with its input: keep that where it was.
-    child.stdin = stdin;
-    let server = Server { child: Some(child) };
-    let mut line = String::new();
-    BufReader::new(stdout).read_line(&mut line)?;
-    let port = line.trim().parse().map_err(|_| "it printed no port")?;
+    let (child, port) = child::Server::listen(&mut command)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    Ok((server, connect(address, count)?))
+    Ok((Server::own(child), connect(address, count)?))
 }
 
 fn connect(address: SocketAddr, count: usize) -> Result<Vec<Link>, Problem> {

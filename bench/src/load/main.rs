@@ -1,4 +1,4 @@
-//! Loads a server with calls of `add` and prints one line of JSON.
+//! Loads a server with calls and prints one line of JSON.
 //!
 //! ```text
 //! load [OPTIONS] -- SERVER ARGUMENTS…
@@ -6,10 +6,12 @@
 //!
 //! --framing line|header     where a message ends            (line)
 //! --dialect plain|lsp|mcp   handshake and shape of a call   (plain)
+//! --call add|place          two integers, or an order of 1 KB (add)
 //! --window N                so many calls in flight         (1)
 //! --seconds S               how long to send                (1)
 //! --requests N              or how many to send at most
 //! --tcp                     the server prints a port; use it
+//! --pid P                   the server's, if it is connected to
 //! --same-core               this process and the server on CPU 0
 //! --rate R                  open loop: R calls a second, whatever comes back
 //! --connections C           open loop: over so many connections, implies --tcp (16)
@@ -23,13 +25,13 @@ mod closed;
 mod frames;
 mod link;
 mod open;
-mod process;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use call::Dialect;
+use call::{Dialect, Work};
+use caudal_bench::process;
 use frames::Framing;
 
 /// What was asked for.
@@ -37,6 +39,7 @@ use frames::Framing;
 struct Plan {
     framing: Framing,
     dialect: Dialect,
+    work: Work,
     window: u64,
     time: Duration,
     requests: u64,
@@ -45,6 +48,7 @@ struct Plan {
     rate: Option<f64>,
     connections: usize,
     connect: Option<SocketAddr>,
+    pid: Option<u32>,
     server: Vec<String>,
 }
 
@@ -65,7 +69,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<String, Problem> {
     let plan = parse(std::env::args().skip(1))?;
-    guard(plan.time * 3 + Duration::from_secs(20));
+    process::guard(plan.time * 3 + Duration::from_secs(20));
     if plan.same_core {
         process::pin_to_first_core()?;
     }
@@ -76,20 +80,11 @@ fn run() -> Result<String, Problem> {
     Ok(serde_json::to_string(&figures)?)
 }
 
-/// Ends this process if a server never answers; the server then sees the end
-/// of its input. Sleeps all the time, so it takes nothing from the measurement.
-fn guard(limit: Duration) {
-    std::thread::spawn(move || {
-        std::thread::sleep(limit);
-        eprintln!("load: no end after {limit:?}");
-        std::process::exit(1);
-    });
-}
-
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
     let mut plan = Plan {
         framing: Framing::Line,
         dialect: Dialect::Plain,
+        work: Work::Add,
         window: 1,
         time: Duration::from_secs(1),
         requests: u64::MAX,
@@ -98,6 +93,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         rate: None,
         connections: 16,
         connect: None,
+        pid: None,
         server: Vec::new(),
     };
     while let Some(argument) = arguments.next() {
@@ -108,6 +104,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         match argument.as_str() {
             "--framing" => plan.framing = value()?.parse()?,
             "--dialect" => plan.dialect = value()?.parse()?,
+            "--call" => plan.work = value()?.parse()?,
             "--window" => plan.window = value()?.parse()?,
             "--seconds" => plan.time = Duration::try_from_secs_f64(value()?.parse()?)?,
             "--requests" => plan.requests = value()?.parse()?,
@@ -116,6 +113,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
             "--rate" => plan.rate = Some(value()?.parse()?),
             "--connections" => plan.connections = value()?.parse()?,
             "--connect" => plan.connect = Some(value()?.parse()?),
+            "--pid" => plan.pid = Some(value()?.parse()?),
             "--" => plan.server = arguments.by_ref().collect(),
             other => return Err(format!("unknown argument `{other}`").into()),
         }

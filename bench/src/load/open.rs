@@ -8,6 +8,7 @@
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
+use caudal_bench::process;
 use caudal_bench::wire::Figures;
 use hdrhistogram::Histogram;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,7 +18,7 @@ use rustix::thread::set_current_timer_slack;
 use crate::call::{self, Call, Dialect};
 use crate::frames::Frames;
 use crate::link::{self, Outbox};
-use crate::{Plan, Problem, process};
+use crate::{Plan, Problem};
 
 /// How long the last replies may take.
 const GRACE: Duration = Duration::from_secs(2);
@@ -47,7 +48,7 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
     let mut latencies = Histogram::<u64>::new(3)?;
     let mut lateness = Histogram::<u64>::new(3)?;
 
-    let before = process::usage(server.pid())?;
+    let before = server.usage()?;
     let own = process::own_cpu();
     let start = Instant::now();
     let due = |number: u64| start + Duration::from_secs_f64(number as f64 / rate);
@@ -108,7 +109,7 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
     }
     let taken = start.elapsed().as_secs_f64();
     let own = process::own_cpu().saturating_sub(own);
-    let used = before.zip(process::usage(server.pid())?);
+    let used = before.zip(server.usage()?);
     Ok(Figures {
         requests: answered,
         seconds: taken,

@@ -1,6 +1,7 @@
 //! caudal as a user gets it: every limit, timeout, order rule and statistic on.
 
 use caudal::{Address, RawValue, Router};
+use caudal_bench::order::{self, Order};
 
 use super::{Framing, Outcome, Transport};
 
@@ -10,7 +11,9 @@ pub(super) fn serve(transport: Transport, framing: Framing, asynchronous: bool) 
         false => Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b)),
         true => Router::new().method("add", |(a, b): (i64, i64)| async move { Ok(a + b) }),
     };
-    let router = router.method("echo", |params: Box<RawValue>| Ok(params));
+    let router = router
+        .method("echo", |params: Box<RawValue>| Ok(params))
+        .method("place", |order: Order| Ok(order::place(&order)));
     let framing = match framing {
         Framing::Line => "line",
         Framing::Header => "header",

@@ -1,9 +1,10 @@
-//! `serve CONTESTANT stdio|tcp [line|header]`: a server with one method, `add`.
+//! `serve CONTESTANT stdio|tcp [line|header]`: a server with the method `add`.
 //!
 //! ```text
-//! bare           every framing and transport; also knows `echo`
+//! bare           every framing and transport; also knows `echo` and `place`
 //! caudal         the same, with a plain handler
 //! caudal-async   the same, with a handler that is a ready future
+//! caudal-waiting TCP: its handler waits until it is told
 //! ```
 //!
 //! The peers are in a package of their own, `peers`.
@@ -13,6 +14,7 @@
 
 mod bare;
 mod caudal;
+mod waiting;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -34,7 +36,7 @@ enum Transport {
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -65,6 +67,7 @@ fn run(arguments: &[&str]) -> Outcome {
         "bare" => bare::serve(transport, framing),
         "caudal" => caudal::serve(transport, framing, false),
         "caudal-async" => caudal::serve(transport, framing, true),
+        "caudal-waiting" => waiting::serve(),
         _ => Err(format!("no contestant `{name}`").into()),
     }
 }

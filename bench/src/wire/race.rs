@@ -45,6 +45,7 @@ const CONNECTED: &[Server] = &[
 /// What the servers are put through.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
+    pub name: &'static str,
     pub title: &'static str,
     pub key: Key,
     transport: &'static str,
@@ -67,6 +68,7 @@ pub enum Key {
 
 const SCENES: [Scene; 6] = [
     Scene {
+        name: "pipe-1",
         title: "Pipe, 1 in flight, generator and server on the same core",
         key: Key::Median,
         transport: "stdio",
@@ -75,6 +77,7 @@ const SCENES: [Scene; 6] = [
         turns: 1.0,
     },
     Scene {
+        name: "pipe-64",
         title: "Pipe, 64 in flight",
         key: Key::Rate,
         transport: "stdio",
@@ -84,6 +87,7 @@ const SCENES: [Scene; 6] = [
     },
     // Nobody waits for the other core to wake up: this compares the work alone.
     Scene {
+        name: "pipe-64-core",
         title: "Pipe, 64 in flight, generator and server on the same core",
         key: Key::Rate,
         transport: "stdio",
@@ -92,6 +96,7 @@ const SCENES: [Scene; 6] = [
         turns: 1.0,
     },
     Scene {
+        name: "pipe-10000",
         title: "Pipe, 10,000 in flight",
         key: Key::Rate,
         transport: "stdio",
@@ -100,6 +105,7 @@ const SCENES: [Scene; 6] = [
         turns: 1.0,
     },
     Scene {
+        name: "tcp-64",
         title: "TCP, 64 in flight on one connection",
         key: Key::Rate,
         transport: "tcp",
@@ -108,6 +114,7 @@ const SCENES: [Scene; 6] = [
         turns: 1.0,
     },
     Scene {
+        name: "open",
         title: "TCP, open loop: 16 connections, 10,000 calls a second in all",
         key: Key::Tail,
         transport: "tcp",
@@ -138,6 +145,15 @@ impl Outcome {
     /// The median over the rounds of something in the figures.
     pub fn median(&self, of: impl Fn(&Figures) -> f64) -> f64 {
         Spread::of(self.rounds.iter().map(of).collect()).median
+    }
+
+    /// Calls of `write` per reply; none of those to a socket.
+    #[must_use]
+    pub fn writes(&self) -> f64 {
+        self.median(|figures| {
+            let writes = figures.server_writes.unwrap_or(0) as f64;
+            writes / figures.requests as f64
+        })
     }
 }
 

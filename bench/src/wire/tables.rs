@@ -50,14 +50,10 @@ fn measures(key: Key, outcome: &Outcome) -> Vec<String> {
     match key {
         Key::Median => vec![p50, p99, ratio],
         Key::Rate => {
-            let writes = outcome.median(|figures| {
-                let writes = figures.server_writes.unwrap_or(0) as f64;
-                writes / figures.requests as f64
-            });
-            let writes = match writes {
+            let writes = match outcome.writes() {
                 // The kernel does not count what goes to a socket.
                 ..0.000_1 => "n/a".to_owned(),
-                _ => format!("{writes:.3}"),
+                writes => format!("{writes:.3}"),
             };
             let rate = outcome.median(|figures| figures.per_second);
             vec![number(rate.round()), ratio, writes]
@@ -104,5 +100,6 @@ Notes on pipes and sockets
   wakes its own threads. What is sent on a socket is not counted.
 - 10,000 calls are more than a pipe holds: the rest of them wait in `load`.
 - Open loop: half of the calls are an `echo` of about 1 KB. Latency counts from
-  the time at which a call was due, whether or not `load` was in time.
+  the time at which a call was due, whether or not `load` was in time: where
+  `load` itself was late, the machine had other things to do.
 ";

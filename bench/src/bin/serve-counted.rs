@@ -1,0 +1,20 @@
+//! `serve` with the counting allocator in it; at its end it writes to standard
+//! error how often it allocated.
+
+use std::alloc::System;
+use std::process::ExitCode;
+
+use caudal_bench::peer;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[path = "../serve/main.rs"]
+mod serve;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn main() -> ExitCode {
+    let ended = serve::main();
+    eprintln!("{}", peer::allocations());
+    ended
+}

@@ -1,0 +1,131 @@
+//! Two connections on two cores: what the second is worth.
+//!
+//! The order of 1 KB costs a server far more than `load`, so that the server is
+//! what everybody waits for. One `load` per connection, both at once.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::Tools;
+use crate::child::Server;
+use crate::process::{self, threads};
+use crate::time::Spread;
+use crate::wire::Figures;
+
+/// How one server did with one connection or two.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    /// Over all connections.
+    pub(super) per_second: f64,
+    /// In cores.
+    pub(super) server_cpu: f64,
+    pub(super) load_cpu: f64,
+    /// The part of the server's time that its second busiest thread had.
+    pub(super) second: f64,
+    /// Cores that had nothing to do.
+    pub(super) idle: f64,
+}
+
+impl Turn {
+    /// The server's time for one call, in seconds.
+    pub(super) fn cost(&self) -> f64 {
+        self.server_cpu / self.per_second
+    }
+}
+
+/// The same server with one connection and with two.
+#[derive(Clone, Debug)]
+pub(super) struct Scaling {
+    pub(super) name: &'static str,
+    pub(super) one: Turn,
+    pub(super) two: Turn,
+    /// Of the calls per second, within a round.
+    pub(super) ratio: Spread,
+    /// Of the server's time for one call, within a round.
+    pub(super) cost: Spread,
+}
+
+pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Scaling>, String> {
+    let (rounds, seconds) = if quick { (3, "0.3") } else { (9, "0.8") };
+    let mut all = Vec::new();
+    for name in ["bare", "caudal"] {
+        let mut turns = [Vec::new(), Vec::new()];
+        for _ in 0..rounds {
+            for (connections, turns) in (1..).zip(&mut turns) {
+                turns.push(turn(tools, name, connections, seconds)?);
+            }
+        }
+        let [one, two] = turns;
+        let both = || one.iter().zip(&two);
+        all.push(Scaling {
+            name,
+            ratio: Spread::of(both().map(|(a, b)| b.per_second / a.per_second).collect()),
+            cost: Spread::of(both().map(|(a, b)| b.cost() / a.cost()).collect()),
+            one: median(&one),
+            two: median(&two),
+        });
+    }
+    Ok(all)
+}
+
+fn cores() -> f64 {
+    std::thread::available_parallelism().map_or(1, usize::from) as f64
+}
+
+fn median(turns: &[Turn]) -> Turn {
+    let of = |of: fn(&Turn) -> f64| Spread::of(turns.iter().map(of).collect()).median;
+    Turn {
+        per_second: of(|turn| turn.per_second),
+        server_cpu: of(|turn| turn.server_cpu),
+        load_cpu: of(|turn| turn.load_cpu),
+        second: of(|turn| turn.second),
+        idle: of(|turn| turn.idle),
+    }
+}
+
+fn turn(tools: &Tools, name: &str, connections: usize, seconds: &str) -> Result<Turn, String> {
+    let (server, port) = Server::listen(Command::new(&tools.serve).args([name, "tcp"]))?;
+    let look = || threads(server.pid()).map_err(|e| e.to_string());
+    let ticks = || process::ticks().map_err(|e| e.to_string());
+    let before = look()?;
+    let (all_before, idle_before) = ticks()?;
+    let loads: Vec<Child> = (0..connections)
+        .map(|_| {
+            Command::new(&tools.load)
+                .args(["--call", "place", "--window", "256", "--seconds", seconds])
+                .args(["--connect", &format!("127.0.0.1:{port}")])
+                .args(["--pid", &server.pid().to_string()])
+                .stdout(Stdio::piped())
+                .spawn()
+                .map_err(|e| format!("load: {e}"))
+        })
+        .collect::<Result<_, _>>()?;
+    let mut figures: Vec<Figures> = Vec::new();
+    for load in loads {
+        let output = load.wait_with_output().map_err(|e| e.to_string())?;
+        figures.push(serde_json::from_slice(&output.stdout).map_err(|e| format!("load: {e}"))?);
+    }
+    let (all_after, idle_after) = ticks()?;
+    let idle = (idle_after - idle_before) as f64 / (all_after - all_before).max(1) as f64;
+    let mut used: Vec<Duration> = look()?
+        .into_iter()
+        .map(|(name, cpu)| {
+            let then = before.iter().find(|(other, _)| *other == name);
+            cpu.saturating_sub(then.map_or(Duration::ZERO, |(_, cpu)| *cpu))
+        })
+        .collect();
+    used.sort();
+    used.reverse();
+    let all: Duration = used.iter().sum();
+    let sum = |of: fn(&Figures) -> f64| figures.iter().map(of).sum::<f64>();
+    let server_cpu = figures.iter().filter_map(|figures| figures.server_cpu);
+    Ok(Turn {
+        per_second: sum(|figures| figures.per_second),
+        // Each `load` looked at the whole server; the one that ended last may
+        // have missed a thread that had ended.
+        server_cpu: server_cpu.fold(0.0, f64::max),
+        load_cpu: sum(|figures| figures.load_cpu),
+        idle: idle * cores(),
+        second: used.get(1).map_or(0.0, |cpu| cpu.div_duration_f64(all)),
+    })
+}

@@ -1,0 +1,100 @@
+//! What the kernel knows about this process and others.
+
+use std::error::Error;
+use std::fs;
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Time on a processor, and calls of `write`.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    pub cpu: Duration,
+    pub writes: u64,
+}
+
+/// What a process has used so far.
+///
+/// # Errors
+/// It is not ours to look into, or has gone.
+pub fn usage(pid: u32) -> Result<Usage, Box<dyn Error>> {
+    let io = fs::read_to_string(format!("/proc/{pid}/io"))?;
+    let writes = io.lines().find_map(|line| line.strip_prefix("syscw: "));
+    Ok(Usage {
+        cpu: threads(pid)?.into_iter().map(|(_, cpu)| cpu).sum(),
+        writes: writes.ok_or("no syscw in /proc")?.parse()?,
+    })
+}
+
+/// The threads of a process, and the time each of them has used so far.
+///
+/// # Errors
+/// It has gone.
+pub fn threads(pid: u32) -> std::io::Result<Vec<(String, Duration)>> {
+    let mut threads = Vec::new();
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let task = task?;
+        // In nanoseconds, where /proc/PID/stat counts in hundredths of a second.
+        // A thread may end while we look.
+        let times = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        let cpu = times.split(' ').next().unwrap_or("0").parse().unwrap_or(0);
+        let name = task.file_name().to_string_lossy().into_owned();
+        threads.push((name, Duration::from_nanos(cpu)));
+    }
+    Ok(threads)
+}
+
+/// The bytes of a process that are in memory: its own, not the kernel's buffers
+/// for it.
+///
+/// # Errors
+/// It has gone.
+pub fn resident(pid: u32) -> Result<u64, Box<dyn Error>> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let size = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = size.and_then(|size| size.trim().strip_suffix(" kB"));
+    Ok(kib.ok_or("no VmRSS in /proc")?.parse::<u64>()? * 1024)
+}
+
+/// What all processors have done so far, in ticks of the kernel: all of them,
+/// and the idle ones among them.
+///
+/// # Errors
+/// /proc/stat was not understood.
+pub fn ticks() -> Result<(u64, u64), Box<dyn Error>> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    let line = stat.lines().next().ok_or("nothing in /proc/stat")?;
+    let times = line.split_ascii_whitespace().skip(1);
+    // The last two are part of the first two.
+    let times: Vec<u64> = times.take(8).map(str::parse).collect::<Result<_, _>>()?;
+    let idle = times.get(3).zip(times.get(4)).ok_or("no idle time")?;
+    Ok((times.iter().sum(), idle.0 + idle.1))
+}
+
+/// What this process has used so far, user and system.
+#[must_use]
+pub fn own_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// This process, and the server it starts later, on CPU 0.
+///
+/// # Errors
+/// There is no such processor for it.
+pub fn pin_to_first_core() -> std::io::Result<()> {
+    let mut first = CpuSet::new();
+    first.set(0);
+    Ok(sched_setaffinity(None, &first)?)
+}
+
+/// Ends this process after `limit`; servers then see the end of their input.
+/// Sleeps all the time, so it takes nothing from a measurement.
+pub fn guard(limit: Duration) {
+    std::thread::spawn(move || {
+        std::thread::sleep(limit);
+        eprintln!("no end after {limit:?}");
+        std::process::exit(1);
+    });
+}
