@@ -39,6 +39,9 @@ pub struct Config {
     /// nothing was under way; zero, the default, is never. A dead socket is
     /// found by keep-alive in any case.
     pub idle_timeout: Duration,
+    /// How long a message may take from its first byte to its last: 60 s, and zero
+    /// is for ever. A connection that sends half a message and stops is closed.
+    pub message_timeout: Duration,
     /// What our own ids look like.
     pub id_format: IdFormat,
     /// How calls are cancelled and report progress.
@@ -55,6 +58,7 @@ impl Default for Config {
             call_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
             idle_timeout: Duration::ZERO,
+            message_timeout: Duration::from_secs(60),
             id_format: IdFormat::Integer,
             dialect: Dialect::default(),
             tap: None,
@@ -70,6 +74,7 @@ impl fmt::Debug for Config {
             .field("call_timeout", &self.call_timeout)
             .field("drain_timeout", &self.drain_timeout)
             .field("idle_timeout", &self.idle_timeout)
+            .field("message_timeout", &self.message_timeout)
             .field("id_format", &self.id_format)
             .field("dialect", &self.dialect)
             .field("tap", &self.tap.is_some())
@@ -94,6 +99,7 @@ impl fmt::Debug for Config {
 /// | [`connections`](Self::connections) | 10,000 | a further one is closed at once |
 /// | [`Config::call_timeout`] | 30 s | [`CallError::Timeout`](crate::CallError::Timeout) |
 /// | [`Config::drain_timeout`] | 10 s | what still runs is cancelled |
+/// | [`Config::message_timeout`] | 60 s | the connection is closed |
 /// | [`Config::idle_timeout`] | off | the connection is closed |
 ///
 /// ```

@@ -29,7 +29,8 @@ use crate::watched::Watched;
 
 /// A call whose handler is not ready yet.
 pub(crate) struct Later {
-    pub(crate) future: Pin<Box<dyn Running>>,
+    /// Gone when it has ended.
+    pub(crate) future: Option<Pin<Box<dyn Running>>>,
     /// The id's JSON text; `None` for a notification.
     pub(crate) id: Option<Box<str>>,
     pub(crate) context: Option<Context>,
@@ -496,7 +497,10 @@ impl Later {
         exchange: &mut Exchange<'_>,
     ) -> Poll<()> {
         let id = self.id.as_deref().and_then(|id| Id::parse(id).ok());
-        let future = self.future.as_mut();
+        let Some(future) = &mut self.future else {
+            return Poll::Ready(());
+        };
+        let future = future.as_mut();
         self.watched.within(|| future.poll_reply(cx, id, exchange))
     }
 }

@@ -479,7 +479,7 @@ pub(crate) fn first_poll<'a>(
         return Invoked::Done;
     }
     Invoked::Later(Later {
-        future,
+        future: Some(future),
         id: id.map(|id| id.as_str().into()),
         context: maker.context.take(),
         settings,

@@ -381,3 +381,24 @@ async fn what_waited_for_the_output_to_drain_goes_on_by_itself() {
         assert_eq!(raw.json().await["id"], id);
     }
 }
+
+/// Half a message is not waited for without end; a slow one is.
+#[tokio::test(start_paused = true)]
+async fn a_message_must_come_to_its_end_in_time() {
+    use tokio::io::AsyncWriteExt;
+    for (pause, lives) in [(59, true), (61, false)] {
+        let (mut here, there) = tokio::io::duplex(1024);
+        let stream = caudal::transport::Stream::new(there, caudal::Framing::Header, 1 << 20);
+        let server = Peer::start_with(stream, gated().0, Config::default());
+        let message = call(1, "add", "[1,2]");
+        let frame = format!("Content-Length: {}\r\n\r\n{message}", message.len());
+        let (begin, end) = frame.split_at(30);
+        sleep(Duration::from_secs(1_000)).await;
+        here.write_all(begin.as_bytes()).await.unwrap();
+        sleep(Duration::from_secs(pause)).await;
+        let _ = here.write_all(end.as_bytes()).await;
+        sleep(Duration::from_secs(1_000)).await;
+        assert_eq!(server.state().is_closed(), !lives, "{pause} s");
+        assert_eq!(server.stats().requests_served, u64::from(lives));
+    }
+}

@@ -56,6 +56,8 @@ struct Core {
     /// Whether only what is written already is still sent.
     closing: bool,
     last_active: Option<Instant>,
+    /// By when the message that is coming in must be whole.
+    whole_by: Option<Instant>,
     /// Bytes that have come in.
     received: u64,
     /// Whether the link may hold a buffer of ours.
@@ -88,6 +90,7 @@ impl<'t, T: Transport> Driver<'t, T> {
                 refusing: false,
                 closing: false,
                 last_active: (!idle.is_zero()).then(Instant::now),
+                whole_by: None,
                 received: 0,
                 swapped: false,
                 registered: false,
@@ -109,6 +112,7 @@ impl<'t, T: Transport> Driver<'t, T> {
             match transport.poll_receive(cx) {
                 Poll::Pending => break Ok(Stop::Empty),
                 Poll::Ready(Ok(Some(frame))) => {
+                    core.whole_by = None;
                     bytes += frame.len() as u64;
                     core.on_frame(frame);
                 }
@@ -125,6 +129,13 @@ impl<'t, T: Transport> Driver<'t, T> {
                 Poll::Ready(Err(ReceiveError::Closed(reason))) => break Err(reason),
             }
         };
+        // Only what is begun and not done when there is nothing to read is late.
+        if matches!(stop, Ok(Stop::Empty)) && transport.is_amid_frame() {
+            let limit = core.link.config.message_timeout;
+            if !limit.is_zero() && core.whole_by.is_none() {
+                core.whole_by = Some(after(Instant::now(), limit));
+            }
+        }
         let received = transport.received().unwrap_or(core.received + bytes);
         if received > core.received {
             core.link.stats.received(received - core.received);
@@ -234,6 +245,9 @@ impl Core {
         let now = || Instant::now();
         match &self.ending {
             Some((reason, deadline)) if *deadline <= now() => Some(reason.clone()),
+            None if self.whole_by.is_some_and(|deadline| deadline <= now()) => {
+                Some(CloseReason::failed(Slow))
+            }
             None if self
                 .idle_deadline()
                 .is_some_and(|deadline| deadline <= now()) =>
@@ -491,7 +505,8 @@ impl Core {
             self.link.rest();
         }
         let ending = self.ending.as_ref().map(|(_, deadline)| *deadline);
-        let next = [self.collected.next_wakeup, ending, self.idle_deadline()];
+        let idle = self.idle_deadline();
+        let next = [self.collected.next_wakeup, ending, idle, self.whole_by];
         let Some(next) = next.into_iter().flatten().min() else {
             return;
         };
@@ -518,6 +533,11 @@ impl Drop for Core {
         self.link.count_lost(&self.out);
     }
 }
+
+/// A message took too long.
+#[derive(Debug, thiserror::Error)]
+#[error("a message began and did not come to its end in time")]
+struct Slow;
 
 /// Nothing happened for too long.
 #[derive(Debug, thiserror::Error)]

@@ -637,8 +637,11 @@ impl Link {
 
     /// A token that fires when the session ends, if nothing fires it before.
     pub(crate) fn token(&self) -> CancellationToken {
-        let session = self.lock().token.clone();
-        session.child_token()
+        self.session_token().child_token()
+    }
+
+    pub(crate) fn session_token(&self) -> CancellationToken {
+        self.lock().token.clone()
     }
 
     /// Counts an answer that waits for room.

@@ -28,17 +28,18 @@ enum End {
 }
 
 /// Moves a call out of the connection's task.
-pub(super) fn spawn(link: &Arc<Link>, later: Later, place: Place) {
-    let token = token(link, &later);
+pub(super) fn spawn(link: &Arc<Link>, mut later: Later, place: Place) {
+    let token = Token::of(link, &later);
     let holds = later.id.is_none() || later.settings.serial;
-    let (key, session) = link.enter(later.id.clone(), token.clone(), holds);
+    let (key, session) = link.enter(later.id.clone(), token.token.clone(), holds);
     let link = Arc::clone(link);
     let entered = Entered { link, key, holds };
+    // Many of these may wait: what an async function takes by value is kept twice.
     tokio::spawn(async move {
         let link = &entered.link;
         let framed = matches!(place, Place::Alone);
-        let text = run_with(link, later, &token, framed).await;
-        deliver(link, session, place, text).await;
+        let text = run_with(link, &mut later, &token, framed).await;
+        deliver(link, session, &place, text).await;
     });
 }
 
@@ -56,32 +57,38 @@ impl Drop for Entered {
 }
 
 /// What tells a call that nobody waits for it any more.
-fn token(link: &Link, later: &Later) -> CancellationToken {
-    match &later.context {
-        Some(context) => context.token().clone(),
-        None => link.token(),
+struct Token {
+    token: CancellationToken,
+    /// Whether it is of this call alone.
+    own: bool,
+}
+
+impl Token {
+    fn of(link: &Link, later: &Later) -> Self {
+        let (token, own) = match &later.context {
+            Some(context) => (context.token().clone(), true),
+            None if link.config.dialect.cancel.is_some() => (link.token(), true),
+            // Nobody can cancel it but with the whole session.
+            None => (link.session_token(), false),
+        };
+        Self { token, own }
     }
 }
 
 /// Runs a call to its end, and returns its answer, in a frame or without.
-pub(crate) async fn run(link: &Arc<Link>, later: Later, framed: bool) -> BytesMut {
-    let token = token(link, &later);
-    run_with(link, later, &token, framed).await
+pub(crate) async fn run(link: &Arc<Link>, mut later: Later, framed: bool) -> BytesMut {
+    let token = Token::of(link, &later);
+    run_with(link, &mut later, &token, framed).await
 }
 
-async fn run_with(
-    link: &Arc<Link>,
-    mut later: Later,
-    token: &CancellationToken,
-    framed: bool,
-) -> BytesMut {
+async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bool) -> BytesMut {
     let mut text = BytesMut::new();
     let mut exchange = match framed {
         true => Exchange::for_frame(link, &mut text),
         false => Exchange::for_entry(link, &mut text),
     };
     let end = {
-        let mut cancelled = pin!(token.cancelled());
+        let mut cancelled = pin!(token.token.cancelled());
         let mut timeout = later
             .settings
             .timeout
@@ -101,12 +108,8 @@ async fn run_with(
         })
         .await
     };
-    let Later {
-        future,
-        id,
-        watched,
-        ..
-    } = later;
+    let future = later.future.take();
+    let (id, watched) = (&later.id, &later.watched);
     let id = id.as_deref().and_then(|id| Id::parse(id).ok());
     let cancel = link.config.dialect.cancel.as_ref();
     let (outcome, answer) = match end {
@@ -117,7 +120,9 @@ async fn run_with(
             ("cancelled", error)
         }
         End::TimedOut => {
-            token.cancel();
+            if token.own {
+                token.token.cancel();
+            }
             let error = JsonRpcError::new(-32_001, "Request timed out");
             ("timeout", Some(error))
         }
@@ -133,12 +138,12 @@ async fn run_with(
 }
 
 /// Sends an answer when there is room for it.
-async fn deliver(link: &Arc<Link>, session: u64, place: Place, mut text: BytesMut) {
+async fn deliver(link: &Arc<Link>, session: u64, place: &Place, mut text: BytesMut) {
     if let Place::In(batch, place) = place {
         let mut batch = batch
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if !batch.fill(place, std::mem::take(&mut text)) {
+        if !batch.fill(*place, std::mem::take(&mut text)) {
             return;
         }
         batch.write(&mut Exchange::for_frame(link, &mut text));

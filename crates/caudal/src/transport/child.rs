@@ -295,6 +295,10 @@ impl Transport for Child {
         self.stream.as_ref()?.received()
     }
 
+    fn is_amid_frame(&self) -> bool {
+        self.stream.as_ref().is_some_and(Transport::is_amid_frame)
+    }
+
     fn remote(&self) -> Option<String> {
         Some(format!("cmd:{}", self.name))
     }

@@ -71,6 +71,11 @@ pub trait Transport: Send + Unpin + 'static {
         None
     }
 
+    /// Whether a frame has begun to come in and is not whole yet.
+    fn is_amid_frame(&self) -> bool {
+        false
+    }
+
     /// Who is at the other end, for logs and for
     /// [`Peer::remote`](crate::Peer::remote).
     fn remote(&self) -> Option<String> {
@@ -161,6 +166,10 @@ impl Transport for Box<dyn Transport> {
 
     fn received(&self) -> Option<u64> {
         (**self).received()
+    }
+
+    fn is_amid_frame(&self) -> bool {
+        (**self).is_amid_frame()
     }
 
     fn remote(&self) -> Option<String> {

@@ -124,6 +124,10 @@ impl Transport for Stdio {
         self.stream.received()
     }
 
+    fn is_amid_frame(&self) -> bool {
+        self.stream.is_amid_frame()
+    }
+
     fn remote(&self) -> Option<String> {
         self.stream.remote()
     }

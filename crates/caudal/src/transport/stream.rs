@@ -143,6 +143,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for Stream<S>
         Some(self.received)
     }
 
+    fn is_amid_frame(&self) -> bool {
+        !self.frames.is_empty()
+    }
+
     fn remote(&self) -> Option<String> {
         self.remote.clone()
     }
