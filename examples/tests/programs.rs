@@ -502,6 +502,7 @@ fn an_mcp_call_that_is_cancelled_has_no_answer() {
     assert_eq!(more, [""; 0]);
 }
 
+/// Proves: A56, A59
 #[test]
 fn a_transport_of_the_application_carries_calls_both_ways() {
     for kind in ["channel", "tcp"] {

@@ -1,9 +1,9 @@
 //! The open loop: calls are due at fixed times, whatever comes back.
 //!
-//! A latency counts from the time at which the call was due: what a slow server
-//! delays is counted, and so is what this process itself is late. The calls
-//! take turns: an `add`, then an `echo` of about 1 KB, each on the next
-//! connection.
+//! A latency counts from the time at which the call was sent. This process never
+//! waits for a reply before it sends, so what a slow server delays is counted in
+//! full; how late it is itself is shown beside it. The calls take turns: an `add`,
+//! then an `echo` of about 1 KB, each on the next connection.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -54,6 +54,7 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
     let due = |number: u64| start + Duration::from_secs_f64(number as f64 / rate);
     let give_up = due(total) + GRACE;
     let (mut sent, mut answered) = (0, 0);
+    let mut sent_at = vec![start; total as usize];
     while answered < total {
         let mut now = Instant::now();
         if now > give_up {
@@ -64,6 +65,7 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
             // The turns of calls and connections must not coincide.
             let which = (sent as usize / links.len() + turn) % calls.len();
             calls[which].append(sent, &mut outboxes[turn].bytes);
+            sent_at[sent as usize] = Instant::now();
             outboxes[turn].send(&links[turn])?;
             now = Instant::now();
             lateness.record((now - due(sent)).as_nanos() as u64)?;
@@ -99,7 +101,8 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
                     plan.dialect.check(reply)?;
                 }
                 answered += 1;
-                let latency = now.duration_since(due(number)).as_nanos() as u64;
+                let begun = sent_at.get(number as usize).ok_or("a reply to no call")?;
+                let latency = now.duration_since(*begun).as_nanos() as u64;
                 match number >= total / WARM_UP {
                     true => Ok(latencies.record(latency)?),
                     false => Ok(()),

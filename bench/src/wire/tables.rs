@@ -99,7 +99,7 @@ Notes on pipes and sockets
 - Writes are all calls of `write` and `writev`: also those by which a runtime
   wakes its own threads. What is sent on a socket is not counted.
 - 10,000 calls are more than a pipe holds: the rest of them wait in `load`.
-- Open loop: half of the calls are an `echo` of about 1 KB. Latency counts from
-  the time at which a call was due, whether or not `load` was in time: where
-  `load` itself was late, the machine had other things to do.
+- Open loop: half of the calls are an `echo` of about 1 KB. They are due at fixed
+  times, and `load` never waits for a reply before it sends. Latency counts from
+  the time at which a call was sent; how late `load` itself was is beside it.
 ";

@@ -1,0 +1,191 @@
+//! Calls of the other side that run outside the driver, and the conventions that
+//! cancel them and move our deadlines.
+
+use std::sync::atomic::Ordering::*;
+
+use caudal_core::{Id, RawJson};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Link;
+use crate::time::after;
+
+/// A call of the other side that runs outside the driver.
+pub(super) struct RunningCall {
+    id: Option<Box<str>>,
+    token: CancellationToken,
+}
+
+impl Link {
+    /// Whether a method belongs to the conventions of the connection.
+    #[inline]
+    pub(crate) fn knows(&self, method: &str) -> bool {
+        let dialect = &self.config.dialect;
+        dialect
+            .cancel
+            .as_ref()
+            .is_some_and(|cancel| cancel.method == method)
+            || dialect
+                .progress
+                .as_ref()
+                .is_some_and(|progress| progress.method == method)
+    }
+
+    /// Acts on a notification of the conventions; `true` if that was all.
+    pub(crate) fn convention(&self, method: &str, params: Option<RawJson<'_>>) -> bool {
+        let dialect = &self.config.dialect;
+        match (&dialect.cancel, &dialect.progress) {
+            (Some(cancel), _) if cancel.method == method => {
+                if let Some(id) = member(params, &cancel.member) {
+                    self.cancel(&id);
+                }
+                true
+            }
+            (_, Some(progress)) if progress.method == method => {
+                if let Some(token) = member(params, &progress.member) {
+                    self.progress(&token);
+                }
+                // An application may listen to it as well.
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Cancels what the other side has called under this id.
+    fn cancel(&self, id: &str) {
+        let shared = self.lock();
+        let same = |call: &&RunningCall| call.id.as_deref().is_some_and(|own| same_id(own, id));
+        let running = shared.running.iter().map(|(_, call)| call);
+        let tokens: Vec<_> = running
+            .filter(same)
+            .map(|call| call.token.clone())
+            .collect();
+        drop(shared);
+        tokens.iter().for_each(CancellationToken::cancel);
+    }
+
+    /// Moves the deadline of the call that reports progress under this token.
+    fn progress(&self, token: &str) {
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        let now = Instant::now();
+        for (_, waiting) in &shared.calls {
+            if let Some(extend) = &waiting.extend
+                && same_id(&extend.token, token)
+            {
+                let deadline = after(now, extend.by).min(extend.ceiling);
+                shared
+                    .pending
+                    .set_deadline(waiting.id, Some(deadline.into_std()));
+            }
+        }
+        self.call_driver(shared);
+    }
+
+    /// Whether no further request may start beside `more` that are about to.
+    #[inline]
+    pub(crate) fn is_full(&self, more: usize) -> bool {
+        self.in_flight.load(Relaxed) + more >= self.config.limits.in_flight
+    }
+
+    pub(crate) fn count_in_flight(&self, request: bool) {
+        self.in_flight.fetch_add(usize::from(request), Relaxed);
+    }
+
+    pub(crate) fn uncount_in_flight(&self, request: bool) {
+        self.in_flight.fetch_sub(usize::from(request), Release);
+    }
+
+    /// Whether a call must finish before the next message starts.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.barriers.load(Acquire) > 0
+    }
+
+    /// Whether calls of the other side run outside the driver.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_held() || self.in_flight.load(Acquire) > 0
+    }
+
+    /// Whether calls of ours wait for an answer.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.lock().pending.is_empty()
+    }
+
+    /// Notes a call that runs outside the driver.
+    pub(crate) fn enter(
+        &self,
+        id: Option<Box<str>>,
+        token: CancellationToken,
+        holds: bool,
+    ) -> (usize, u64) {
+        self.count_in_flight(id.is_some());
+        if holds {
+            self.barriers.fetch_add(1, AcqRel);
+        }
+        let mut shared = self.lock();
+        let key = shared.running.insert(RunningCall { id, token });
+        (key, shared.session)
+    }
+
+    /// A token that fires when the session ends, if nothing fires it before.
+    pub(crate) fn token(&self) -> CancellationToken {
+        self.session_token().child_token()
+    }
+
+    pub(crate) fn session_token(&self) -> CancellationToken {
+        self.lock().token.clone()
+    }
+
+    /// Counts an answer that waits for room.
+    pub(crate) fn count_undelivered(&self, bytes: usize) {
+        self.undelivered.fetch_add(bytes, AcqRel);
+    }
+
+    pub(crate) fn uncount_undelivered(&self, bytes: usize) {
+        self.undelivered.fetch_sub(bytes, AcqRel);
+    }
+
+    /// Whether so much waits to be sent that nothing new should begin.
+    #[inline]
+    pub(crate) fn is_output_full(&self, out: usize) -> bool {
+        let waits = out + self.undelivered.load(Relaxed);
+        waits > 0 && waits >= self.config.limits.output
+    }
+
+    /// Notes that it has ended.
+    pub(crate) fn leave(&self, key: usize, holds: bool) {
+        let mut shared = self.lock();
+        let call = shared.running.remove(key);
+        self.uncount_in_flight(call.id.is_some());
+        if holds {
+            self.barriers.fetch_sub(1, AcqRel);
+        }
+        self.call_driver(&mut shared);
+    }
+}
+
+/// The JSON text of one member of params by name.
+pub(crate) fn member(params: Option<RawJson<'_>>, name: &str) -> Option<String> {
+    let mut members: std::collections::HashMap<String, Box<serde_json::value::RawValue>> =
+        params?.read().ok()?;
+    members.remove(name).map(|value| value.get().to_owned())
+}
+
+/// Whether two JSON texts are the same id.
+pub(crate) fn same_id(one: &str, other: &str) -> bool {
+    if one == other {
+        return true;
+    }
+    match (Id::parse(one), Id::parse(other)) {
+        (Ok(one), Ok(other)) => match (one.as_i64(), other.as_i64()) {
+            (Some(one), Some(other)) => one == other,
+            (None, None) => one
+                .as_string()
+                .is_some_and(|one| other.as_string() == Some(one)),
+            _ => false,
+        },
+        _ => false,
+    }
+}

@@ -1,0 +1,304 @@
+//! Calls of ours: written, waited for, settled once.
+
+use std::sync::atomic::Ordering::*;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use caudal_core::{CallError, CallId, CloseReason, Id, Invalid, Response};
+use tokio::time::Instant;
+
+use super::{Link, Shared};
+
+/// A call of ours.
+pub(super) struct Waiting {
+    pub(super) id: CallId,
+    pub(super) outcome: Outcome,
+    /// Its number among all calls of the connection.
+    pub(super) number: u64,
+    /// `Shared::taken` when it was written, and where in `out` it stands.
+    pub(super) written: u64,
+    pub(super) place: std::ops::Range<usize>,
+    /// Its frame, if it may be sent again.
+    pub(super) again: Option<Box<[u8]>>,
+    pub(super) extend: Option<Box<Extension>>,
+}
+
+pub(super) enum Outcome {
+    Open(Option<Waker>),
+    Settled(Result<Box<str>, Box<CallError>>),
+}
+
+/// Lets progress move a deadline.
+#[derive(Clone, Debug)]
+pub(crate) struct Extension {
+    /// The token's JSON text.
+    pub(crate) token: Box<str>,
+    pub(crate) by: Duration,
+    pub(crate) ceiling: Instant,
+}
+
+/// How one call of ours is made.
+#[derive(Debug, Default)]
+pub(crate) struct CallOptions {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) idempotent: bool,
+    pub(crate) extend: Option<Box<Extension>>,
+}
+
+impl Link {
+    /// Writes a call and lets its caller wait; `frame` appends it with its id.
+    /// `None` if there is no room for it.
+    pub(crate) fn try_call(
+        &self,
+        options: &mut CallOptions,
+        frame: impl FnOnce(&mut BytesMut, CallId),
+    ) -> Result<Option<usize>, CallError> {
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        if shared.closed.is_none() && !self.has_room(shared) {
+            return Ok(None);
+        }
+        let key = self.insert_call(shared, options)?;
+        let start = shared.out.len();
+        let Some(waiting) = shared.calls.get_mut(key) else {
+            unreachable!("it was just inserted");
+        };
+        let written: Result<(), std::convert::Infallible> =
+            self.framing.write(&mut shared.out, |out| {
+                frame(out, waiting.id);
+                Ok(())
+            });
+        let Ok(()) = written;
+        waiting.place = start..shared.out.len();
+        if options.idempotent && self.reconnects {
+            waiting.again = shared.out.get(start..).map(Into::into);
+        }
+        self.output_waits(shared);
+        Ok(Some(key))
+    }
+
+    /// Lets a caller wait for an answer to a call that is written later.
+    pub(crate) fn begin_call(
+        &self,
+        options: &mut CallOptions,
+    ) -> Result<(usize, CallId, u64), CallError> {
+        let mut shared = self.lock();
+        let key = self.insert_call(&mut shared, options)?;
+        match shared.calls.get(key) {
+            Some(waiting) => Ok((key, waiting.id, shared.session)),
+            None => unreachable!("it was just inserted"),
+        }
+    }
+
+    fn insert_call(
+        &self,
+        shared: &mut Shared,
+        options: &mut CallOptions,
+    ) -> Result<usize, CallError> {
+        let entry = shared.calls.vacant_entry();
+        let key = entry.key();
+        let deadline = options.deadline.map(Instant::into_std);
+        let id = shared.pending.insert(key, deadline)?;
+        entry.insert(Waiting {
+            id,
+            outcome: Outcome::Open(None),
+            number: shared.made,
+            written: shared.taken,
+            place: 0..0,
+            again: None,
+            extend: options.extend.take(),
+        });
+        shared.made += 1;
+        self.stats.called();
+        Ok(key)
+    }
+
+    /// The outcome of a call, once there is one. Then it is gone.
+    pub(crate) fn poll_outcome(
+        &self,
+        cx: &mut Context<'_>,
+        key: usize,
+    ) -> Poll<Result<Box<str>, CallError>> {
+        let mut shared = self.lock();
+        let Some(waiting) = shared.calls.get_mut(key) else {
+            return Poll::Ready(Err(CallError::Cancelled));
+        };
+        if let Outcome::Open(waker) = &mut waiting.outcome {
+            match waker {
+                Some(waker) if waker.will_wake(cx.waker()) => {}
+                waker => *waker = Some(cx.waker().clone()),
+            }
+            return Poll::Pending;
+        }
+        match shared.calls.remove(key).outcome {
+            Outcome::Settled(outcome) => Poll::Ready(outcome.map_err(|error| {
+                self.stats.call_failed();
+                *error
+            })),
+            Outcome::Open(_) => unreachable!("it was settled above"),
+        }
+    }
+
+    /// Forgets a call whose caller has gone, and tells the other side if there
+    /// is a way to.
+    pub(crate) fn forget(&self, key: usize) {
+        let mut shared = self.lock();
+        let Some(waiting) = shared.calls.try_remove(key) else {
+            return;
+        };
+        self.stats.call_failed();
+        if shared.pending.cancel(waiting.id).is_some() && !shared.take_back(&waiting) {
+            self.tell_cancelled(&mut shared, waiting.id);
+        }
+        // Its waker is somebody else's.
+        drop(shared);
+        drop(waiting);
+    }
+
+    /// Gives up a call that was begun and never written.
+    pub(crate) fn abandon(&self, id: CallId) {
+        let mut shared = self.lock();
+        if let Some(key) = shared.pending.cancel(id) {
+            let waker = shared.settle(key, Err(CallError::Cancelled));
+            drop(shared);
+            wake(waker);
+        }
+    }
+
+    fn tell_cancelled(&self, shared: &mut Shared, id: CallId) {
+        let Some(cancel) = &self.config.dialect.cancel else {
+            return;
+        };
+        let params = std::collections::BTreeMap::from([(&*cancel.member, id.to_request_id())]);
+        let written = self.framing.write(&mut shared.out, |out| {
+            caudal_core::encode::notification(out, &cancel.method, &params)
+        });
+        debug_assert!(written.is_ok(), "the scheme names a method");
+        self.output_waits(shared);
+    }
+
+    /// Hands an answer to whoever waits for it.
+    pub(crate) fn settle(&self, response: &Response<'_>) {
+        let outcome = match &response.outcome {
+            Ok(result) => Ok(result.as_str().into()),
+            Err(error) => Err(CallError::Remote(error.clone().into())),
+        };
+        self.settle_with(response.id, outcome);
+    }
+
+    /// Fails the call that an invalid answer was meant for.
+    pub(crate) fn settle_invalid(&self, invalid: &Invalid<'_>) {
+        let error = CallError::Response(invalid.cause.clone());
+        self.settle_with(invalid.id, Err(error));
+    }
+
+    fn settle_with(&self, id: Id<'_>, outcome: Result<Box<str>, CallError>) {
+        let mut shared = self.lock();
+        match shared.pending.take(id) {
+            Some(key) => {
+                let waker = shared.settle(key, outcome);
+                drop(shared);
+                wake(waker);
+            }
+            None => {
+                drop(shared);
+                self.stats.late_reply();
+                tracing::debug!(target: "caudal", %id, "an answer that nobody waits for");
+            }
+        }
+    }
+
+    /// Fails every call whose time is up.
+    pub(crate) fn expire(&self) {
+        let mut shared = self.lock();
+        let due: Vec<_> = shared.pending.expire(Instant::now().into_std()).collect();
+        let mut wakers = Vec::new();
+        for (id, key) in &due {
+            wakers.extend(shared.settle(*key, Err(CallError::Timeout)));
+            if !shared.take_back_settled(*key) {
+                self.tell_cancelled(&mut shared, *id);
+            }
+        }
+        // Whether or not anything was due, the next deadline is another.
+        self.called.store(true, Release);
+        drop(shared);
+        wakers.into_iter().for_each(Waker::wake);
+        for (id, _) in due {
+            tracing::info!(target: "caudal", %id, "no answer came in time");
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn fail_calls(&mut self, reason: &CloseReason) -> Vec<Waker> {
+        let failed: Vec<_> = self.pending.close(reason.clone()).collect();
+        let settled = failed.into_iter().filter_map(|(key, error)| {
+            let unsent = self.calls.get(key).is_some_and(|call| self.is_unsent(call));
+            let error = match unsent {
+                true => CallError::AlreadyClosed(reason.clone()),
+                false => error,
+            };
+            self.settle(key, Err(error))
+        });
+        settled.collect()
+    }
+
+    /// Whether a call is written and still here.
+    fn is_unsent(&self, call: &Waiting) -> bool {
+        call.written == self.taken && !call.place.is_empty()
+    }
+
+    /// Takes a call that was not sent out of the output; `false` if it was.
+    fn take_back(&mut self, call: &Waiting) -> bool {
+        let unsent = self.is_unsent(call);
+        if unsent {
+            self.cut(call.place.clone());
+        }
+        unsent
+    }
+
+    /// The same for one that is settled, but still in its slot.
+    fn take_back_settled(&mut self, key: usize) -> bool {
+        let Some(call) = self.calls.get(key).filter(|call| self.is_unsent(call)) else {
+            return false;
+        };
+        self.cut(call.place.clone());
+        if let Some(call) = self.calls.get_mut(key) {
+            call.place = 0..0;
+        }
+        true
+    }
+
+    /// Cuts a piece out of the output, and moves up what is behind it.
+    fn cut(&mut self, piece: std::ops::Range<usize>) {
+        let rest = self.out.split_off(piece.end);
+        self.out.truncate(piece.start);
+        self.out.extend_from_slice(&rest);
+        for (_, call) in &mut self.calls {
+            if call.written == self.taken && call.place.start >= piece.end {
+                call.place = call.place.start - piece.len()..call.place.end - piece.len();
+            }
+        }
+    }
+
+    /// Settles a call, unless it has gone; its caller is to be woken.
+    pub(super) fn settle(
+        &mut self,
+        key: usize,
+        outcome: Result<Box<str>, CallError>,
+    ) -> Option<Waker> {
+        let waiting = self.calls.get_mut(key)?;
+        let settled = Outcome::Settled(outcome.map_err(Box::new));
+        match std::mem::replace(&mut waiting.outcome, settled) {
+            Outcome::Open(waker) => waker,
+            Outcome::Settled(_) => unreachable!("a call leaves the table once"),
+        }
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
