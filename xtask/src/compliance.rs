@@ -195,6 +195,42 @@ mod tests {
         assert!(rows.iter().all(|(_, percent)| *percent >= 95.0), "{rows:?}");
     }
 
+    /// What the bench has written, without a network: a message through a pipe, and
+    /// orders of 1 KB on one connection and on two.
+    ///
+    /// Proves: A60, A61, A62, A63, A64, A65, A66, A67
+    #[test]
+    fn the_measured_latency_and_throughput_are_what_they_must_be() {
+        let report = include_str!("../../docs/PERFORMANCE.md");
+        let rows = |title: &str| -> Vec<Vec<&str>> {
+            let table = report.split_once(title).expect(title).1;
+            let lines = table.lines().skip_while(|line| !line.starts_with('|'));
+            let lines = lines.take_while(|line| line.starts_with('|'));
+            let cells = |line: &'static str| line.split('|').map(str::trim).skip(1).collect();
+            lines.map(cells).collect()
+        };
+        let number = |title: &str, row: &[&str], column: &str| -> f64 {
+            let table = rows(title);
+            let column = table[0].iter().position(|name| *name == column).unwrap();
+            let mut found = table.iter().filter(|cells| cells.starts_with(row));
+            let cell = found.next().unwrap()[column].replace(',', "");
+            cell.parse().unwrap_or_else(|_| panic!("{title}: {cell}"))
+        };
+        let one = "### Pipe, 1 in flight";
+        assert!(number(one, &["caudal"], "p99, µs") < 1_000.0);
+        let orders = "### A second connection";
+        for connections in ["1", "2"] {
+            assert!(number(orders, &["caudal", connections], "µs CPU per call") < 1_000.0);
+            assert!(number(orders, &["caudal", connections], "calls/s") > 10_000.0);
+        }
+        let targets = rows("## Targets of the peer");
+        let scales = targets
+            .iter()
+            .filter(|cells| cells[0].starts_with("two connections"));
+        let holds: Vec<_> = scales.map(|cells| cells[5]).collect();
+        assert_eq!(holds, ["yes", "yes"]);
+    }
+
     #[test]
     fn the_open_list_can_only_shrink() {
         let error = rendered(&[], &[claim("C1")]).unwrap_err();
