@@ -10,7 +10,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use caudal::transport::{ReceiveError, Stream, Transport};
-use caudal::{Config, Context, Framing, Peer, Router};
+use caudal::{CloseReason, Config, Context, Framing, Peer, Router};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::PollSender;
@@ -63,9 +63,9 @@ impl Transport for Channel {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_close(&mut self, _: &mut TaskContext<'_>) -> Poll<()> {
+    fn poll_close(&mut self, _: &mut TaskContext<'_>) -> Poll<Option<CloseReason>> {
         self.sender.close();
-        Poll::Ready(())
+        Poll::Ready(None)
     }
 
     fn remote(&self) -> Option<String> {
