@@ -215,3 +215,39 @@ fn a_wire_error_is_an_error_with_a_code() {
         ErrorCode::INVALID_PARAMS
     );
 }
+
+/// What fails in a call that a handler makes is answered without the inside.
+#[test]
+fn a_failed_call_becomes_an_answer() {
+    let remote = JsonRpcError::with_data(7, "no", 1);
+    assert_eq!(
+        JsonRpcError::from(CallError::Remote(remote.clone())),
+        remote
+    );
+    let closed = CallError::Closed(CloseReason::failed(io::Error::other("secret")));
+    for error in [closed, CallError::Timeout] {
+        let reason = error.to_string();
+        let answer = JsonRpcError::from(error);
+        assert_eq!(answer.code, ErrorCode::INTERNAL_ERROR);
+        assert_eq!(answer.data.unwrap()["reason"], reason);
+    }
+    let answer = JsonRpcError::from(EncodeError::BlankMethod);
+    assert_eq!(answer.code, ErrorCode::INTERNAL_ERROR);
+}
+
+#[test]
+fn a_reason_may_say_more_whoever_closed() {
+    let exit = || io::Error::other("exit status: 3");
+    let (local, remote) = (
+        CloseReason::local_with(exit()),
+        CloseReason::remote_with(exit()),
+    );
+    assert!(local.is_local() && !local.is_remote());
+    assert!(remote.is_remote() && !remote.is_local());
+    assert_eq!(chain(&local), ["closed by this side", "exit status: 3"]);
+    assert_eq!(
+        chain(&remote),
+        ["closed by the other side", "exit status: 3"]
+    );
+    assert!(CloseReason::local().source().is_none() && CloseReason::remote().source().is_none());
+}

@@ -26,7 +26,7 @@ pub(crate) use unix::connect as unix_connect;
 /// Moves whole frames, in both directions.
 ///
 /// One task owns it and polls it: nothing here needs a lock. All methods follow
-/// the rules of [`Future::poll`](std::future::Future::poll): when one returns
+/// the rules of [`Future::poll`]: when one returns
 /// [`Poll::Pending`], the task of `cx` is woken as soon as it is worth trying
 /// again.
 pub trait Transport: Send + Unpin + 'static {
