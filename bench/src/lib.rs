@@ -22,6 +22,7 @@ pub mod neighbour;
 pub mod order;
 pub mod peer;
 pub mod process;
+pub mod quiet;
 pub mod report;
 pub mod table;
 pub mod target;

@@ -57,19 +57,33 @@ pub fn resident(pid: u32) -> Result<u64, Box<dyn Error>> {
     Ok(kib.ok_or("no VmRSS in /proc")?.parse::<u64>()? * 1024)
 }
 
-/// What all processors have done so far, in ticks of the kernel: all of them,
-/// and the idle ones among them.
+/// What all processors have done so far, in ticks of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticks {
+    pub all: u64,
+    pub idle: u64,
+    /// Other guests of the machine had them.
+    pub stolen: u64,
+}
+
+/// What all processors have done so far.
 ///
 /// # Errors
 /// /proc/stat was not understood.
-pub fn ticks() -> Result<(u64, u64), Box<dyn Error>> {
+pub fn ticks() -> Result<Ticks, Box<dyn Error>> {
     let stat = fs::read_to_string("/proc/stat")?;
     let line = stat.lines().next().ok_or("nothing in /proc/stat")?;
     let times = line.split_ascii_whitespace().skip(1);
     // The last two are part of the first two.
     let times: Vec<u64> = times.take(8).map(str::parse).collect::<Result<_, _>>()?;
-    let idle = times.get(3).zip(times.get(4)).ok_or("no idle time")?;
-    Ok((times.iter().sum(), idle.0 + idle.1))
+    match times[..] {
+        [_, _, _, idle, waiting, _, _, stolen] => Ok(Ticks {
+            all: times.iter().sum(),
+            idle: idle + waiting,
+            stolen,
+        }),
+        _ => Err("eight times expected in /proc/stat".into()),
+    }
 }
 
 /// What this process has used so far, user and system.

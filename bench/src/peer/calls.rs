@@ -6,6 +6,7 @@ use std::process::Command;
 use serde::de::DeserializeOwned;
 
 use super::{Called, Tools, difference, twice};
+use crate::quiet;
 use crate::time::Spread;
 
 /// How the clients did; the server over TCP is `bare`.
@@ -39,7 +40,7 @@ pub(super) fn run(tools: &Tools, quick: bool) -> Result<Calls, String> {
     for _ in 0..rounds {
         for (name, turns) in CLIENTS.iter().zip(&mut all) {
             let arguments = arguments(tools, name, time)?;
-            turns.push(client(&tools.client, &arguments)?);
+            turns.push(quiet::turn(|| client(&tools.client, &arguments))?);
         }
     }
     let base = all[0].clone();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::Tools;
 use crate::child::Server;
 use crate::process::{self, threads};
+use crate::quiet;
 use crate::time::Spread;
 use crate::wire::Figures;
 
@@ -52,7 +53,7 @@ pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Scaling>, String> {
         let mut turns = [Vec::new(), Vec::new()];
         for _ in 0..rounds {
             for (connections, turns) in (1..).zip(&mut turns) {
-                turns.push(turn(tools, name, connections, seconds)?);
+                turns.push(quiet::turn(|| turn(tools, name, connections, seconds))?);
             }
         }
         let [one, two] = turns;
@@ -88,7 +89,7 @@ fn turn(tools: &Tools, name: &str, connections: usize, seconds: &str) -> Result<
     let look = || threads(server.pid()).map_err(|e| e.to_string());
     let ticks = || process::ticks().map_err(|e| e.to_string());
     let before = look()?;
-    let (all_before, idle_before) = ticks()?;
+    let ticks_before = ticks()?;
     let loads: Vec<Child> = (0..connections)
         .map(|_| {
             Command::new(&tools.load)
@@ -105,8 +106,9 @@ fn turn(tools: &Tools, name: &str, connections: usize, seconds: &str) -> Result<
         let output = load.wait_with_output().map_err(|e| e.to_string())?;
         figures.push(serde_json::from_slice(&output.stdout).map_err(|e| format!("load: {e}"))?);
     }
-    let (all_after, idle_after) = ticks()?;
-    let idle = (idle_after - idle_before) as f64 / (all_after - all_before).max(1) as f64;
+    let ticks_after = ticks()?;
+    let all = (ticks_after.all - ticks_before.all).max(1);
+    let idle = (ticks_after.idle - ticks_before.idle) as f64 / all as f64;
     let mut used: Vec<Duration> = look()?
         .into_iter()
         .map(|(name, cpu)| {

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use super::Figures;
 use crate::neighbour;
+use crate::quiet;
 use crate::time::Spread;
 
 /// A server, and how it wants to be spoken to.
@@ -177,28 +178,13 @@ pub fn run(quick: bool) -> Result<Vec<Race>, String> {
                     _ => &peers,
                 };
                 let seconds = seconds * scene.turns;
-                let mut taken = turn(&load, program, scene, server, seconds)?;
-                for _ in 0..if quick { 0 } else { REPEATS } {
-                    if !is_disturbed(&taken) {
-                        break;
-                    }
-                    taken = turn(&load, program, scene, server, seconds)?;
-                }
-                figures.push(taken);
+                let turn = || turn(&load, program, scene, server, seconds);
+                figures.push(quiet::turn(turn)?);
             }
         }
     }
     let races = SCENES.iter().zip(all);
     Ok(races.map(|(scene, results)| race(scene, results)).collect())
-}
-
-/// So often a turn is repeated that other guests of the machine disturbed.
-const REPEATS: usize = 5;
-
-/// Whether the generator itself was late, by more than half a millisecond in one
-/// call of a hundred: it waits for nobody, so it did not have its core.
-fn is_disturbed(figures: &Figures) -> bool {
-    figures.late_p99_ns.is_some_and(|late| late > 500_000)
 }
 
 fn turn(

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::race::{Key, Outcome, Race};
+use crate::quiet;
 use crate::table::{Table, number};
 use crate::time::Spread;
 
@@ -15,6 +16,7 @@ pub fn write(races: &[Race]) -> String {
         text.push_str(&table(race).to_markdown());
     }
     text.push_str(NOTES);
+    text.push_str(&quiet::describe());
     text
 }
 
@@ -101,7 +103,5 @@ Notes on pipes and sockets
 - 10,000 calls are more than a pipe holds: the rest of them wait in `load`.
 - Open loop: half of the calls are an `echo` of about 1 KB. They are due at fixed
   times, and `load` never waits for a reply before it sends. Latency counts from
-  the time at which a call was sent; how late `load` itself was is beside it. A
-  turn in which it was late by more than 0.5 ms in one call of a hundred is
-  repeated, five times at most: somebody else had its core.
+  the time at which a call was sent; how late `load` itself was is beside it.
 ";

@@ -1,0 +1,61 @@
+//! Turns that other guests of the machine disturbed are taken again.
+//!
+//! Whether one was is told by the hypervisor alone (`steal` in /proc/stat), so no
+//! contestant can make its own bad turn look disturbed.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::process;
+
+/// A turn may lose so much of all processors' time.
+const STOLEN: f64 = 0.01;
+/// So often one is taken again.
+const REPEATS: usize = 5;
+
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+static REPEATED: AtomicUsize = AtomicUsize::new(0);
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes a turn, and takes it again while it is disturbed.
+///
+/// # Errors
+/// Those of the turn, or /proc/stat was not understood.
+pub fn turn<T>(mut take: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+    TAKEN.fetch_add(1, Relaxed);
+    for repeat in 0.. {
+        let before = ticks()?;
+        let taken = take()?;
+        if !is_disturbed(before, ticks()?) {
+            return Ok(taken);
+        }
+        if repeat == REPEATS {
+            KEPT.fetch_add(1, Relaxed);
+            return Ok(taken);
+        }
+        REPEATED.fetch_add(1, Relaxed);
+    }
+    unreachable!("the loop has no end of its own")
+}
+
+/// What the rule did in this run, as a Markdown list item.
+#[must_use]
+pub fn describe() -> String {
+    format!(
+        "- A turn in which the hypervisor gave more than {:.0} % of the processors' time to
+  somebody else (`steal` in /proc/stat) is taken again, {REPEATS} times at most. Of {} turns,
+  {} were taken again and {} stayed disturbed.\n",
+        STOLEN * 100.0,
+        TAKEN.load(Relaxed),
+        REPEATED.load(Relaxed),
+        KEPT.load(Relaxed)
+    )
+}
+
+fn ticks() -> Result<process::Ticks, String> {
+    process::ticks().map_err(|e| e.to_string())
+}
+
+fn is_disturbed(before: process::Ticks, after: process::Ticks) -> bool {
+    let all = (after.all - before.all).max(1) as f64;
+    (after.stolen - before.stolen) as f64 / all > STOLEN
+}
