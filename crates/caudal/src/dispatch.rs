@@ -454,18 +454,34 @@ impl Exchange<'_> {
 
 /// Answers one message in the caller's own task.
 pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
-    let link = router.nowhere.get_or_init(Link::nowhere);
+    let link = router.nowhere.get_or_init(|| Link::nowhere(Arc::default()));
+    answer(router, link, bytes).await
+}
+
+/// Answers one message in the caller's own task, on behalf of a connection.
+///
+/// # Cancel safety
+/// If it is dropped, what the message began is cancelled.
+pub(crate) async fn answer(router: &Router, link: &Arc<Link>, bytes: &[u8]) -> Option<Bytes> {
     let mut out = BytesMut::new();
+    link.show_received(bytes);
     let mut exchange = Exchange::for_entry(link, &mut out);
+    // The entries of a batch are judged one by one.
+    if link.is_full(0)
+        && let Message::Request(request) = decode(bytes, &link.config.policy)
+    {
+        exchange.turn_away(request.id, false);
+        return Some(out.freeze());
+    }
     match frame(router, bytes, &mut exchange) {
         Dispatched::Done => {}
         Dispatched::Later(later) => {
-            out = peer::run(link, later, false).await;
+            out = peer::run(link, later).await;
         }
         Dispatched::Batch(mut batch, waiting) => {
             let mut running: Vec<_> = waiting
                 .into_iter()
-                .map(|(place, later)| (place, Box::pin(peer::run(link, later, false))))
+                .map(|(place, later)| (place, Box::pin(peer::run(link, later))))
                 .collect();
             poll_fn(|cx| {
                 running.retain_mut(|(place, run)| match run.as_mut().poll(cx) {

@@ -136,6 +136,7 @@ mod error;
 mod event;
 mod extensions;
 pub mod handler;
+mod hub;
 mod incident;
 pub mod layer;
 #[cfg(feature = "metrics")]
@@ -175,6 +176,8 @@ pub use server::{Serve, Server, serve};
 pub use state::{State, StateWatch};
 pub use stats::Stats;
 pub use tap::{Direction, Redacted, Tap};
+#[cfg(feature = "http")]
+pub use transport::http;
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

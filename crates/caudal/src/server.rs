@@ -2,24 +2,22 @@
 
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
-use slab::Slab;
-use tokio::sync::watch;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use caudal_core::Framing;
 
 use crate::config::Config;
 use crate::endpoint::{Address, Endpoint, EndpointError};
 use crate::error::Error;
 use crate::handler::BoxFuture;
-use crate::peer::{self, Link, Order, Peer};
+use crate::hub::{Held, Hub};
+use crate::peer::Peer;
 use crate::router::Router;
 use crate::stats::Stats;
-use crate::time::after;
-use crate::transport::{self, Listener, Transport};
+#[cfg(feature = "http")]
+use crate::transport::http;
+use crate::transport::{self, Listener};
 
 /// Serves a router on an [`Endpoint`], or on its text.
 ///
@@ -42,6 +40,8 @@ where
         router,
         config: Config::default(),
         allow_remote: false,
+        #[cfg(feature = "http")]
+        http: http::Options::default(),
     }
 }
 
@@ -53,12 +53,21 @@ pub struct Serve {
     router: Router,
     config: Config,
     allow_remote: bool,
+    #[cfg(feature = "http")]
+    http: http::Options,
 }
 
 impl Serve {
     /// Limits, timeouts and conventions of every connection.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
+        self
+    }
+
+    /// Who may speak to an HTTP server, and how long it waits.
+    #[cfg(feature = "http")]
+    pub fn http(mut self, options: http::Options) -> Self {
+        self.http = options;
         self
     }
 
@@ -81,6 +90,10 @@ impl IntoFuture for Serve {
                 let endpoint = Box::new(endpoint);
                 return Err(Error::NotLoopback { endpoint });
             }
+            #[cfg(feature = "http")]
+            if let Address::Http { .. } | Address::WebSocket { .. } = endpoint.address() {
+                return listen_http(endpoint, self.router, self.config, self.http).await;
+            }
             listen(endpoint, self.router, self.config).await
         })
     }
@@ -96,9 +109,9 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
     let (local, listener) = match endpoint.address() {
         Address::Stdio => {
             let stdio = transport::stdio(framing, max_message).map_err(failed)?;
-            let inner = Inner::new(endpoint, router, config, false);
-            inner.start(stdio);
-            return Ok(Server(inner));
+            let hub = Hub::new(router, config);
+            hub.start(stdio);
+            return Ok(Server::new(endpoint, hub));
         }
         Address::Tcp { host, port } => {
             let listener = Listener::tcp(host, *port).await.map_err(failed)?;
@@ -124,32 +137,48 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
             });
         }
     };
-    let inner = Inner::new(local, router, config, true);
-    tokio::spawn(accept(Arc::clone(&inner), listener));
-    Ok(Server(inner))
+    let hub = Hub::new(router, config);
+    tokio::spawn(accept(hub.hold(), listener, framing));
+    Ok(Server::new(local, hub))
+}
+
+#[cfg(feature = "http")]
+async fn listen_http(
+    endpoint: Endpoint,
+    router: Router,
+    config: Config,
+    options: http::Options,
+) -> Result<Server, Error> {
+    let hub = Hub::new(router, config);
+    let failed = |cause| Error::Listen {
+        endpoint: Box::new(endpoint.clone()),
+        cause,
+    };
+    let Some(target) = endpoint.target() else {
+        unreachable!("this is called for URLs only");
+    };
+    let listener = http::Listener::bind(&target, &hub, options).await;
+    let listener = listener.map_err(failed)?;
+    let port = listener.port().map_err(failed)?;
+    tokio::spawn(listener.run(hub.hold()));
+    let endpoint = endpoint.with_port(port);
+    Ok(Server::new(endpoint, hub))
 }
 
 /// Takes connections in until it is told to stop.
-async fn accept(inner: Arc<Inner>, listener: Listener) {
-    let (framing, limit) = (inner.endpoint.framing(), inner.config.policy.max_message);
+async fn accept(hub: Held, listener: Listener, framing: Framing) {
+    let limit = hub.config.policy.max_message;
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept(framing, limit) => accepted,
-            () = inner.stop.cancelled() => break,
+            () = hub.stop.cancelled() => break,
         };
         match accepted {
-            Ok(transport) if inner.has_room() => inner.start(transport),
+            Ok(transport) if hub.has_room() => drop(hub.start(transport)),
             Ok(_) => tracing::warn!(target: "caudal", "a connection was refused: too many"),
-            Err(error) => {
-                // Out of descriptors, perhaps: what is connected goes on.
-                tracing::warn!(target: "caudal", %error, "a connection was not accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+            Err(error) => transport::accept_failed(&error).await,
         }
     }
-    drop(listener);
-    inner.listening.store(false, Ordering::Release);
-    inner.update();
 }
 
 /// A server that listens.
@@ -157,146 +186,64 @@ async fn accept(inner: Arc<Inner>, listener: Listener) {
 /// Cheap to clone. Dropping it changes nothing: the server goes on until
 /// [`shutdown`](Self::shutdown), or the end of the runtime.
 #[derive(Clone)]
-pub struct Server(Arc<Inner>);
-
-struct Inner {
-    endpoint: Endpoint,
-    router: Arc<Router>,
-    config: Arc<Config>,
-    stop: CancellationToken,
-    connections: Mutex<Connections>,
-    listening: AtomicBool,
-    /// How many connections there are, and one more while it listens; none is the
-    /// end.
-    count: watch::Sender<usize>,
-}
-
-#[derive(Default)]
-struct Connections {
-    open: Slab<Arc<Link>>,
-    /// What the closed ones have done.
-    past: Stats,
-    accepted: u64,
+pub struct Server {
+    endpoint: Arc<Endpoint>,
+    hub: Arc<Hub>,
 }
 
 impl Server {
+    fn new(endpoint: Endpoint, hub: Arc<Hub>) -> Self {
+        let endpoint = Arc::new(endpoint);
+        Self { endpoint, hub }
+    }
+
     /// Where it listens, with the port that the system chose.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
-        &self.0.endpoint
+        &self.endpoint
     }
 
     /// What all its connections, open or closed, have done so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let connections = self.0.lock();
-        let mut stats = connections.past;
-        for (_, link) in &connections.open {
-            stats.add(&link.stats());
-        }
-        stats
+        self.hub.stats()
     }
 
     /// How many connections are open.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.0.lock().open.len()
+        self.hub.connections()
     }
 
     /// How many connections were accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
-        self.0.lock().accepted
+        self.hub.accepted()
     }
 
     /// A handle to each open connection, to call or notify them all.
     #[must_use]
     pub fn peers(&self) -> Vec<Peer> {
-        let connections = self.0.lock();
-        let open = connections.open.iter();
-        open.map(|(_, link)| Peer::of(link)).collect()
+        self.hub.peers()
     }
 
     /// Stops listening, refuses new requests, lets what runs finish until
     /// `limit`, and closes every connection. Returns when that is done.
     pub async fn shutdown(&self, limit: Duration) {
-        self.0.stop.cancel();
-        let deadline = after(Instant::now(), limit);
-        for peer in self.peers() {
-            peer.link().order(Order::Drain(deadline));
-        }
-        self.wait().await;
+        self.hub.shutdown(limit).await;
     }
 
     /// Returns when it has stopped and its last connection is closed: after
     /// [`shutdown`](Self::shutdown), or at the end of stdin.
     pub async fn wait(&self) {
-        let mut count = self.0.count.subscribe();
-        // The sender is in `self`.
-        let _ = count.wait_for(|count| *count == 0).await;
-    }
-}
-
-impl Inner {
-    fn new(endpoint: Endpoint, router: Router, config: Config, listening: bool) -> Arc<Self> {
-        Arc::new(Self {
-            endpoint,
-            router: Arc::new(router),
-            config: Arc::new(config),
-            stop: CancellationToken::new(),
-            connections: Mutex::default(),
-            listening: AtomicBool::new(listening),
-            count: watch::Sender::new(usize::from(listening)),
-        })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Connections> {
-        self.connections
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn has_room(&self) -> bool {
-        self.lock().open.len() < self.config.limits.connections
-    }
-
-    fn start(self: &Arc<Self>, transport: impl Transport) {
-        let inner = Arc::clone(self);
-        let attend = move |link: &Arc<Link>| {
-            let mut connections = inner.lock();
-            connections.accepted += 1;
-            let key = connections.open.insert(Arc::clone(link));
-            drop(connections);
-            inner.update();
-            move || {
-                let mut connections = inner.lock();
-                let stats = connections.open.remove(key).stats();
-                connections.past.add(&stats);
-                (connections.past.in_flight, connections.past.pending) = (0, 0);
-                drop(connections);
-                inner.update();
-            }
-        };
-        let router = Arc::clone(&self.router);
-        let config = Arc::clone(&self.config);
-        let link = peer::start(transport, router, config, None, attend);
-        if self.stop.is_cancelled() {
-            link.order(Order::Drain(Instant::now()));
-        }
-    }
-
-    fn update(&self) {
-        let connections = self.lock();
-        let listening = self.listening.load(Ordering::Acquire);
-        self.count
-            .send_replace(connections.open.len() + usize::from(listening));
+        self.hub.wait().await;
     }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
-            .field("endpoint", &self.0.endpoint)
+            .field("endpoint", &self.endpoint)
             .field("connections", &self.connections())
             .finish_non_exhaustive()
     }

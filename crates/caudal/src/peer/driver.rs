@@ -22,7 +22,7 @@ use crate::pool;
 use crate::router::Router;
 use crate::state::State;
 use crate::time::after;
-use crate::transport::{ReceiveError, Transport};
+use crate::transport::{ReceiveError, ShuttingDown, Transport};
 
 /// Output is sent when there is so much of it, even if more frames wait.
 const BURST: usize = 64 << 10;
@@ -126,6 +126,10 @@ impl<'t, T: Transport> Driver<'t, T> {
                         core.input_ended(CloseReason::failed(error));
                     }
                 }
+                Poll::Ready(Err(ReceiveError::Fatal(error))) => {
+                    core.exchange().bad_frame(&error);
+                    core.input_ended(CloseReason::failed(error));
+                }
                 Poll::Ready(Err(ReceiveError::Closed(reason))) => break Err(reason),
             }
         };
@@ -184,11 +188,15 @@ impl<T: Transport> Future for Driver<'_, T> {
         let this = &mut *self;
         if !this.core.registered {
             this.core.registered = true;
-            this.core.link.begin_driver(cx.waker());
+            let keeps_calls = this.transport.keeps_calls();
+            this.core.link.begin_driver(cx.waker(), keeps_calls);
         }
         for _ in 0..TURNS {
             if let Some(reason) = this.core.look() {
                 return Poll::Ready(reason);
+            }
+            for id in this.core.collected.forgotten.drain(..) {
+                this.transport.forget(&id.to_request_id());
             }
             this.core.run_queue();
             let stop = match this.receive(cx) {
@@ -237,7 +245,8 @@ impl Core {
                     self.refusing = true;
                     self.link.set_state(State::Draining);
                 }
-                let end = self.ending.get_or_insert((CloseReason::local(), deadline));
+                let reason = || (CloseReason::local_with(ShuttingDown), deadline);
+                let end = self.ending.get_or_insert_with(reason);
                 end.1 = end.1.min(deadline);
             }
             _ => {}

@@ -75,10 +75,55 @@ impl Token {
     }
 }
 
-/// Runs a call to its end, and returns its answer, in a frame or without.
-pub(crate) async fn run(link: &Arc<Link>, mut later: Later, framed: bool) -> BytesMut {
+/// Runs a call in the task of whoever asked, and returns its answer without a
+/// frame.
+///
+/// # Cancel safety
+/// If it is dropped, the call is cancelled; one that chose to finish goes on.
+pub(crate) async fn run(link: &Arc<Link>, mut later: Later) -> BytesMut {
+    /// Tells the call that nobody waits for it any more.
+    struct Asked(Token);
+    impl Drop for Asked {
+        fn drop(&mut self) {
+            if self.0.own {
+                self.0.token.cancel();
+            }
+        }
+    }
+    let counted = InFlight::count(link, later.id.is_some());
     let token = Token::of(link, &later);
-    run_with(link, &mut later, &token, framed).await
+    if !later.settings.finish {
+        let asked = Asked(token);
+        return run_with(link, &mut later, &asked.0, false).await;
+    }
+    let asked = Asked(Token {
+        token: token.token.clone(),
+        own: token.own,
+    });
+    let task = tokio::spawn(async move {
+        let text = run_with(&counted.0, &mut later, &token, false).await;
+        drop(counted);
+        text
+    });
+    let text = task.await.unwrap_or_default();
+    drop(asked);
+    text
+}
+
+/// A call that is counted while it runs.
+struct InFlight(Arc<Link>, bool);
+
+impl InFlight {
+    fn count(link: &Arc<Link>, request: bool) -> Self {
+        link.count_in_flight(request);
+        Self(Arc::clone(link), request)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.uncount_in_flight(self.1);
+    }
 }
 
 async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bool) -> BytesMut {

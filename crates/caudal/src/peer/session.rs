@@ -150,6 +150,7 @@ async fn run<T: Transport>(
         // Nobody waits for an answer while the transport takes its time.
         link.close(reason.clone());
     }
+    transport.closing(&reason);
     let close = async move { timeout(CLOSE, poll_fn(|cx| transport.poll_close(cx))).await };
     if link.reconnects() && !reason.is_local() {
         // The next connection need not wait for the end of this one.

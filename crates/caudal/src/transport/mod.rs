@@ -6,16 +6,18 @@
 //! it to [`Peer::start`](crate::Peer::start).
 
 mod child;
+#[cfg(feature = "http")]
+pub mod http;
 mod stdio;
 mod stream;
-mod tcp;
+pub(crate) mod tcp;
 mod unix;
 
 use std::io;
 use std::task::{Context, Poll};
 
 pub use bytes::BytesMut;
-use caudal_core::{CloseReason, FrameError, Framing};
+use caudal_core::{CloseReason, FrameError, Framing, RequestId};
 
 pub use child::{Child, ExitError, Stderr};
 pub use stdio::{Stdio, stdio};
@@ -52,6 +54,12 @@ pub trait Transport: Send + Unpin + 'static {
     /// The connection cannot be written to any more.
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>>;
 
+    /// Says why the connection is about to be closed: what follows is
+    /// [`poll_close`](Self::poll_close).
+    fn closing(&mut self, reason: &CloseReason) {
+        let _ = reason;
+    }
+
     /// Ends the connection in good order, and returns when that is done, with a
     /// reason if it knows more than that this side has closed it. Nothing is sent
     /// after it.
@@ -76,6 +84,18 @@ pub trait Transport: Send + Unpin + 'static {
         false
     }
 
+    /// Whether it keeps something for each call of ours that waits for an answer,
+    /// so that it must hear of those that nobody waits for any more.
+    fn keeps_calls(&self) -> bool {
+        false
+    }
+
+    /// Nobody waits for the answer to this call of ours any more; asked for with
+    /// [`keeps_calls`](Self::keeps_calls).
+    fn forget(&mut self, id: &RequestId) {
+        let _ = id;
+    }
+
     /// Who is at the other end, for logs and for
     /// [`Peer::remote`](crate::Peer::remote).
     fn remote(&self) -> Option<String> {
@@ -90,6 +110,9 @@ pub enum ReceiveError {
     /// The bytes could not be cut into frames; [`FrameError::is_fatal`] says
     /// whether the next one can be found. The other side is told.
     Frame(FrameError),
+    /// The same, and no other frame can follow. The other side is told, and the
+    /// connection ends.
+    Fatal(FrameError),
     /// The connection cannot be read any more.
     Closed(CloseReason),
 }
@@ -105,6 +128,11 @@ impl From<io::Error> for ReceiveError {
         Self::Closed(CloseReason::failed(error))
     }
 }
+
+/// This side ends a connection because all of them end.
+#[derive(Debug, thiserror::Error)]
+#[error("this side is shutting down")]
+pub(crate) struct ShuttingDown;
 
 /// What a server takes connections from.
 pub(crate) enum Listener {
@@ -146,6 +174,12 @@ impl Listener {
     }
 }
 
+/// Nobody could be let in; out of descriptors, perhaps: what is connected goes on.
+pub(crate) async fn accept_failed(error: &io::Error) {
+    tracing::warn!(target: "caudal", %error, "a connection was not accepted");
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+}
+
 /// A transport that is chosen at run time.
 impl Transport for Box<dyn Transport> {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
@@ -154,6 +188,10 @@ impl Transport for Box<dyn Transport> {
 
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         (**self).poll_send(cx, out)
+    }
+
+    fn closing(&mut self, reason: &CloseReason) {
+        (**self).closing(reason);
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
@@ -170,6 +208,14 @@ impl Transport for Box<dyn Transport> {
 
     fn is_amid_frame(&self) -> bool {
         (**self).is_amid_frame()
+    }
+
+    fn keeps_calls(&self) -> bool {
+        (**self).keeps_calls()
+    }
+
+    fn forget(&mut self, id: &RequestId) {
+        (**self).forget(id);
     }
 
     fn remote(&self) -> Option<String> {

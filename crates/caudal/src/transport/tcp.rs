@@ -34,11 +34,16 @@ pub(super) fn stream(
     framing: Framing,
     max_message: usize,
 ) -> io::Result<Stream<TcpStream>> {
+    set_up(&socket)?;
+    Ok(Stream::new(socket, framing, max_message).with_remote(remote.to_string()))
+}
+
+/// Sets what every socket of ours has.
+pub(super) fn set_up(socket: &TcpStream) -> io::Result<()> {
     // Writes are coalesced here; the kernel must not wait for more.
     socket.set_nodelay(true)?;
     let keep_alive = TcpKeepalive::new()
         .with_time(KEEP_ALIVE)
         .with_interval(AGAIN);
-    SockRef::from(&socket).set_tcp_keepalive(&keep_alive)?;
-    Ok(Stream::new(socket, framing, max_message).with_remote(remote.to_string()))
+    SockRef::from(socket).set_tcp_keepalive(&keep_alive)
 }

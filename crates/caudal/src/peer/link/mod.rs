@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 
 use bytes::BytesMut;
-use caudal_core::{CallError, CloseReason, ErrorDetail, FrameReader, Framing, Pending};
+use caudal_core::{CallError, CallId, CloseReason, ErrorDetail, FrameReader, Framing, Pending};
 use slab::Slab;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -40,6 +40,8 @@ pub(crate) struct Link {
     pub(crate) remote: OnceLock<String>,
     /// Whether a lost connection is made again.
     reconnects: bool,
+    /// Whether the transport must hear of calls that were given up.
+    keeps_calls: AtomicBool,
     shared: Mutex<Shared>,
     /// Whether the driver has been called since it looked last.
     called: AtomicBool,
@@ -75,6 +77,8 @@ struct Shared {
     /// Ends with the session, and with it every call that it serves.
     token: CancellationToken,
     order: Option<Order>,
+    /// See [`Collected`]; only kept where the transport asks for them.
+    forgotten: Vec<CallId>,
     /// Why nothing new is accepted.
     closed: Option<CloseReason>,
 }
@@ -93,6 +97,8 @@ pub(crate) enum Order {
 pub(crate) struct Collected {
     pub(crate) order: Option<Order>,
     pub(crate) next_wakeup: Option<Instant>,
+    /// Calls of ours that were sent, and that nobody waits for any more.
+    pub(crate) forgotten: Vec<CallId>,
 }
 
 impl Link {
@@ -111,6 +117,7 @@ impl Link {
             extensions: Extensions::default(),
             remote: OnceLock::new(),
             reconnects,
+            keeps_calls: AtomicBool::new(false),
             shared: Mutex::new(Shared {
                 out: BytesMut::new(),
                 unsent: 0,
@@ -123,6 +130,7 @@ impl Link {
                 running: Slab::new(),
                 token: CancellationToken::new(),
                 order: None,
+                forgotten: Vec::new(),
                 closed: None,
             }),
             called: AtomicBool::new(false),
@@ -137,8 +145,8 @@ impl Link {
     }
 
     /// What stands in the place of a connection where there is none.
-    pub(crate) fn nowhere() -> Arc<Self> {
-        let link = Self::new(Arc::default(), Framing::Line, State::Connecting, false);
+    pub(crate) fn nowhere(config: Arc<Config>) -> Arc<Self> {
+        let link = Self::new(config, Framing::Line, State::Connecting, false);
         link.close(CloseReason::failed(NoConnection));
         link.announce_closed(None);
         // Its calls go on all the same.
@@ -299,7 +307,8 @@ impl Link {
     }
 
     /// Begins to drive a connection: whatever there is, is new to it.
-    pub(crate) fn begin_driver(&self, waker: &Waker) {
+    pub(crate) fn begin_driver(&self, waker: &Waker, keeps_calls: bool) {
+        self.keeps_calls.store(keeps_calls, Relaxed);
         self.set_driver(waker);
         self.called.store(true, Release);
     }
@@ -334,7 +343,7 @@ impl Link {
     /// What there is for the driver while there is no connection: its output
     /// stays.
     pub(crate) fn look(&self) -> Collected {
-        let shared = self.lock();
+        let mut shared = self.lock();
         self.called.store(false, Release);
         shared.collected()
     }
@@ -494,8 +503,9 @@ impl Link {
 }
 
 impl Shared {
-    fn collected(&self) -> Collected {
+    fn collected(&mut self) -> Collected {
         Collected {
+            forgotten: std::mem::take(&mut self.forgotten),
             order: self.order,
             next_wakeup: self.pending.next_wakeup().map(Instant::from_std),
         }
@@ -537,5 +547,5 @@ fn frames(framing: Framing, bytes: &[u8]) -> usize {
 
 /// There is nobody to call.
 #[derive(Debug, thiserror::Error)]
-#[error("the message came without a connection, so there is nobody to call")]
+#[error("the message came alone (a single POST, or `Router::handle`), so there is no connection to call back on")]
 struct NoConnection;

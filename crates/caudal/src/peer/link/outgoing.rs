@@ -149,7 +149,7 @@ impl Link {
         };
         self.stats.call_failed();
         if shared.pending.cancel(waiting.id).is_some() && !shared.take_back(&waiting) {
-            self.tell_cancelled(&mut shared, waiting.id);
+            self.give_up(&mut shared, waiting.id);
         }
         // Its waker is somebody else's.
         drop(shared);
@@ -164,6 +164,15 @@ impl Link {
             drop(shared);
             wake(waker);
         }
+    }
+
+    /// Lets everybody know that nobody waits for the answer to a call any more.
+    fn give_up(&self, shared: &mut Shared, id: CallId) {
+        if self.keeps_calls.load(Relaxed) {
+            shared.forgotten.push(id);
+            self.call_driver(shared);
+        }
+        self.tell_cancelled(shared, id);
     }
 
     fn tell_cancelled(&self, shared: &mut Shared, id: CallId) {
@@ -217,7 +226,7 @@ impl Link {
         for (id, key) in &due {
             wakers.extend(shared.settle(*key, Err(CallError::Timeout)));
             if !shared.take_back_settled(*key) {
-                self.tell_cancelled(&mut shared, *id);
+                self.give_up(&mut shared, *id);
             }
         }
         // Whether or not anything was due, the next deadline is another.

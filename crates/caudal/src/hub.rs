@@ -1,0 +1,163 @@
+//! The connections of one server: what they share, and how they end together.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use slab::Slab;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::peer::{self, Link, Order, Peer};
+use crate::router::Router;
+use crate::stats::Stats;
+use crate::time::after;
+use crate::transport::Transport;
+
+/// What serves many connections.
+pub(crate) struct Hub {
+    pub(crate) router: Arc<Router>,
+    pub(crate) config: Arc<Config>,
+    /// Fires when nothing new is taken in.
+    pub(crate) stop: CancellationToken,
+    /// By when what still runs is to end, once that is known.
+    deadline: Mutex<Option<Instant>>,
+    connections: Mutex<Connections>,
+    /// How much there is that [`wait`](Self::wait) waits for.
+    held: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct Connections {
+    open: Slab<Arc<Link>>,
+    /// What the closed ones have done.
+    past: Stats,
+    accepted: u64,
+}
+
+/// Something that is not over yet.
+pub(crate) struct Held(Arc<Hub>);
+
+impl std::ops::Deref for Held {
+    type Target = Arc<Hub>;
+
+    fn deref(&self) -> &Arc<Hub> {
+        &self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.held.send_modify(|held| *held -= 1);
+    }
+}
+
+impl Hub {
+    pub(crate) fn new(router: Router, config: Config) -> Arc<Self> {
+        Arc::new(Self {
+            router: Arc::new(router),
+            config: Arc::new(config),
+            stop: CancellationToken::new(),
+            deadline: Mutex::default(),
+            connections: Mutex::default(),
+            held: watch::Sender::new(0),
+        })
+    }
+
+    /// Lets [`wait`](Self::wait) wait until what is returned is dropped.
+    pub(crate) fn hold(self: &Arc<Self>) -> Held {
+        self.held.send_modify(|held| *held += 1);
+        Held(Arc::clone(self))
+    }
+
+    /// Runs a connection in a task of its own.
+    pub(crate) fn start(self: &Arc<Self>, transport: impl Transport) -> Arc<Link> {
+        let hub = Arc::clone(self);
+        let attend = move |link: &Arc<Link>| hub.attend(link);
+        let router = Arc::clone(&self.router);
+        let config = Arc::clone(&self.config);
+        let link = peer::start(transport, router, config, None, attend);
+        if self.stop.is_cancelled() {
+            link.order(Order::Drain(self.deadline()));
+        }
+        link
+    }
+
+    /// Counts a connection; what is returned ends that.
+    pub(crate) fn attend(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+    ) -> impl FnOnce() + Send + use<> + 'static {
+        let mut connections = self.lock();
+        connections.accepted += 1;
+        let key = connections.open.insert(Arc::clone(link));
+        drop(connections);
+        let held = self.hold();
+        move || {
+            let mut connections = held.0.lock();
+            let stats = connections.open.remove(key).stats();
+            connections.past.add(&stats);
+            (connections.past.in_flight, connections.past.pending) = (0, 0);
+        }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.lock().open.len() < self.config.limits.connections
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let connections = self.lock();
+        let mut stats = connections.past;
+        for (_, link) in &connections.open {
+            stats.add(&link.stats());
+        }
+        stats
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.lock().open.len()
+    }
+
+    pub(crate) fn accepted(&self) -> u64 {
+        self.lock().accepted
+    }
+
+    pub(crate) fn peers(&self) -> Vec<Peer> {
+        let connections = self.lock();
+        let open = connections.open.iter();
+        open.map(|(_, link)| Peer::of(link)).collect()
+    }
+
+    /// Takes nothing new in, and ends what there is: when it is done, or at the
+    /// limit.
+    pub(crate) async fn shutdown(&self, limit: Duration) {
+        let deadline = after(Instant::now(), limit);
+        *lock(&self.deadline) = Some(deadline);
+        self.stop.cancel();
+        for peer in self.peers() {
+            peer.link().order(Order::Drain(deadline));
+        }
+        self.wait().await;
+    }
+
+    /// By when all is to end, if it is to end.
+    pub(crate) fn deadline(&self) -> Instant {
+        lock(&self.deadline).unwrap_or_else(Instant::now)
+    }
+
+    /// Returns when nothing is held any more.
+    pub(crate) async fn wait(&self) {
+        let mut held = self.held.subscribe();
+        // The sender is in `self`.
+        let _ = held.wait_for(|held| *held == 0).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        lock(&self.connections)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,162 @@
+//! What a response carries, and how a request's body is read within its limits.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http_body::{Frame, SizeHint};
+
+/// The body of a response: a text, nothing, or events as they happen.
+#[derive(Debug)]
+pub struct Body(Kind);
+
+enum Kind {
+    Whole(Option<Bytes>),
+    Flow(Pin<Box<dyn Flow>>),
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Whole(text) => f.debug_tuple("Whole").field(text).finish(),
+            Self::Flow(_) => f.write_str("Flow"),
+        }
+    }
+}
+
+/// Pieces of a body that come one after the other.
+pub(crate) trait Flow: Send {
+    /// The next piece; `None` at the end.
+    fn poll_piece(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
+}
+
+impl Body {
+    pub(crate) fn empty() -> Self {
+        Self(Kind::Whole(None))
+    }
+
+    pub(crate) fn whole(text: impl Into<Bytes>) -> Self {
+        Self(Kind::Whole(Some(text.into()).filter(|text| !text.is_empty())))
+    }
+
+    #[cfg_attr(
+        not(feature = "sse"),
+        expect(dead_code, reason = "only events come one after the other")
+    )]
+    pub(crate) fn flow(flow: impl Flow + 'static) -> Self {
+        Self(Kind::Flow(Box::pin(flow)))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = match &mut self.0 {
+            Kind::Whole(text) => Poll::Ready(text.take()),
+            Kind::Flow(flow) => flow.as_mut().poll_piece(cx),
+        };
+        piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Kind::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+            Kind::Flow(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Why a request's body could not be read.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// It is larger than the limit; the rest was not read.
+    TooLarge,
+    /// It took too long.
+    Slow,
+    /// The client went away.
+    Broken,
+}
+
+/// Reads a body to its end, never more of it than `limit` and never longer than
+/// `time`; zero is for ever.
+pub(crate) async fn read<B>(body: B, limit: usize, time: Duration) -> Result<Bytes, ReadError>
+where
+    B: http_body::Body,
+{
+    if body.size_hint().lower() > limit as u64 {
+        return Err(ReadError::TooLarge);
+    }
+    let mut body = pin!(body);
+    let mut whole = Whole::default();
+    // Most bodies are here already, and then no timer is needed.
+    let waker = std::task::Waker::noop();
+    if let Poll::Ready(read) = whole.poll(body.as_mut(), &mut Context::from_waker(waker), limit) {
+        return read;
+    }
+    let read = poll_fn(|cx| whole.poll(body.as_mut(), cx, limit));
+    if time.is_zero() {
+        return read.await;
+    }
+    match tokio::time::timeout(time, read).await {
+        Ok(read) => read,
+        Err(_) => Err(ReadError::Slow),
+    }
+}
+
+/// What has come of a body: most come in one piece, which is not copied.
+#[derive(Default)]
+struct Whole {
+    first: Bytes,
+    rest: BytesMut,
+}
+
+impl Whole {
+    fn poll<B>(
+        &mut self,
+        mut body: Pin<&mut B>,
+        cx: &mut Context<'_>,
+        limit: usize,
+    ) -> Poll<Result<Bytes, ReadError>>
+    where
+        B: http_body::Body,
+    {
+        while !body.is_end_stream() {
+            let frame = match body.as_mut().poll_frame(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => break,
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(ReadError::Broken)),
+                Poll::Ready(Some(Ok(frame))) => frame,
+            };
+            let Ok(mut data) = frame.into_data() else {
+                continue;
+            };
+            let size = data.remaining();
+            if self.first.len() + self.rest.len() + size > limit {
+                return Poll::Ready(Err(ReadError::TooLarge));
+            }
+            if self.first.is_empty() && self.rest.is_empty() {
+                self.first = data.copy_to_bytes(size);
+                continue;
+            }
+            self.rest.extend_from_slice(&std::mem::take(&mut self.first));
+            self.rest.put(data);
+        }
+        let rest = std::mem::take(&mut self.rest);
+        Poll::Ready(Ok(match rest.is_empty() {
+            true => std::mem::take(&mut self.first),
+            false => rest.freeze(),
+        }))
+    }
+}

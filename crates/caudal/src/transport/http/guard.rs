@@ -1,0 +1,152 @@
+//! Who is let in: `Host`, `Origin`, bearer tokens, and the application's own check.
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
+    AUTHORIZATION, HOST, ORIGIN, VARY, WWW_AUTHENTICATE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use subtle::ConstantTimeEq as _;
+
+use super::body::Body;
+use super::options::{Allowed, Options};
+use super::plain;
+use super::service::METHODS;
+
+/// The names under which a server on this machine is reached.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// Checks where a request comes from and what it was sent to.
+#[derive(Debug)]
+pub(super) struct Guard {
+    /// The host of the address that is served.
+    own: Option<String>,
+}
+
+impl Guard {
+    pub(super) const fn new(own: Option<String>) -> Self {
+        Self { own }
+    }
+
+    /// Refuses whoever may not speak at all, and answers a browser's question
+    /// whether its page may.
+    ///
+    /// # Errors
+    /// The answer.
+    pub(super) fn check(&self, request: &Parts, options: &Options) -> Result<(), Box<Response<Body>>> {
+        let refuse = |text: &'static str| Err(Box::new(plain(StatusCode::FORBIDDEN, text)));
+        let Some(host) = host(request) else {
+            let text = "there is no valid Host header\n";
+            return Err(Box::new(plain(StatusCode::BAD_REQUEST, text)));
+        };
+        if !self.knows_host(host, &options.hosts) {
+            return refuse("this Host is not served here; the server's `hosts` list may allow it\n");
+        }
+        if let Some(origin) = request.headers.get(ORIGIN)
+            && !allows_origin(origin, host, &options.origins)
+        {
+            return refuse("this Origin is not allowed; the server's `origins` list may allow it\n");
+        }
+        let asks = request.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        if request.method == Method::OPTIONS && asks && request.headers.contains_key(ORIGIN) {
+            return Err(Box::new(preflight(options)));
+        }
+        if !options.tokens.is_empty() && !has_token(&request.headers, options) {
+            let text = "a bearer token is needed: `Authorization: Bearer …`\n";
+            let mut response = plain(StatusCode::UNAUTHORIZED, text);
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+            return Err(Box::new(response));
+        }
+        Ok(())
+    }
+
+    fn knows_host(&self, host: &str, allowed: &Allowed) -> bool {
+        let name = without_port(host);
+        let same = |known: &str| known.eq_ignore_ascii_case(name);
+        let listed = |known: &String| same(known) || known.eq_ignore_ascii_case(host);
+        match allowed {
+            Allowed::Any => true,
+            Allowed::Listed(list) => {
+                LOOPBACK.into_iter().any(same)
+                    || self.own.as_deref().is_some_and(same)
+                    || list.iter().any(listed)
+            }
+        }
+    }
+}
+
+/// The host that a request was sent to, with its port.
+fn host(request: &Parts) -> Option<&str> {
+    // HTTP/2 has it in its own place, and it wins over the header.
+    let host = match request.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => {
+            let mut all = request.headers.get_all(HOST).iter();
+            let host = all.next()?.to_str().ok()?;
+            // Of two, nobody knows which one the others have believed.
+            all.next().is_none().then_some(host)?
+        }
+    };
+    (!host.is_empty() && !host.contains(['@', '/', '\\', ' '])).then_some(host)
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rfind(':') {
+        Some(colon) if !host[colon..].contains(']') => &host[..colon],
+        _ => host,
+    }
+}
+
+fn allows_origin(origin: &HeaderValue, host: &str, allowed: &Allowed) -> bool {
+    let Ok(origin) = origin.to_str() else {
+        return false;
+    };
+    let own = origin.split_once("://").is_some_and(|(scheme, rest)| {
+        ["http", "https"].contains(&scheme) && rest.eq_ignore_ascii_case(host)
+    });
+    match allowed {
+        Allowed::Any => true,
+        Allowed::Listed(list) => own || list.iter().any(|one| one.eq_ignore_ascii_case(origin)),
+    }
+}
+
+/// Whether one of the tokens is there. Each is compared as a whole, so that the
+/// time it takes does not tell how much of one was right.
+fn has_token(headers: &HeaderMap, options: &Options) -> bool {
+    let value = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let Some((scheme, token)) = value.and_then(|value| value.split_at_checked(7)) else {
+        return false;
+    };
+    let known = options.tokens.iter();
+    let found = known.fold(subtle::Choice::from(0), |found, known| {
+        found | known.0.as_bytes().ct_eq(token)
+    });
+    scheme.eq_ignore_ascii_case(b"bearer ") && found.into()
+}
+
+fn preflight(options: &Options) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    let asked = format!(
+        "accept, authorization, content-type, last-event-id, mcp-protocol-version, prefer, {}",
+        options.session_header
+    );
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+    if let Ok(asked) = HeaderValue::from_str(&asked) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked);
+    }
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+/// Lets the page of an allowed origin read the answer.
+pub(super) fn share(origin: Option<HeaderValue>, options: &Options, response: &mut Response<Body>) {
+    let Some(origin) = origin else { return };
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.append(VARY, HeaderValue::from_static("origin"));
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, (&options.session_header).into());
+}

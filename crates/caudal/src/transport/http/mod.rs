@@ -1,0 +1,46 @@
+//! JSON-RPC over HTTP: a router as a service.
+//!
+//! ```text
+//! serve   connections, TLS, timeouts, limits
+//!   └→ service   which verb does what
+//!        ├→ guard     who may speak
+//!        ├→ a POST alone: one exchange
+//!        └→ WebSocket, sessions: a peer
+//! ```
+
+mod body;
+mod guard;
+mod options;
+mod serve;
+mod service;
+mod status;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response};
+
+pub use body::Body;
+pub use http::StatusCode;
+pub use http::request::Parts;
+pub use options::{Allowed, Authorize, Caller, Options, Secret};
+pub(crate) use serve::Listener;
+pub use service::Http;
+pub use status::Reply;
+
+/// A response that carries JSON.
+fn json(status: StatusCode, text: Bytes) -> Response<Body> {
+    with_type(status, "application/json", Body::whole(text))
+}
+
+/// A response that tells a person what is wrong.
+fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
+    with_type(status, "text/plain; charset=utf-8", Body::whole(text))
+}
+
+fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}

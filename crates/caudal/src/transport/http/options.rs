@@ -1,0 +1,237 @@
+//! What an HTTP server accepts, and from whom.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use http::request::Parts;
+
+use super::status::Reply;
+use crate::extensions::Extensions;
+
+/// What an HTTP server accepts, from whom, and how long it waits. What is in the
+/// messages is the business of [`Config`](crate::Config).
+///
+/// ```
+/// use caudal::http::{Allowed, Options};
+///
+/// let mut options = Options::default();
+/// options.tokens.push("s3cret".into());
+/// options.hosts = Allowed::of(["api.example.com"]);
+/// options.origins = Allowed::of(["https://app.example.com"]);
+/// ```
+///
+/// | limit | default | at the limit |
+/// |---|---|---|
+/// | [`header_timeout`](Self::header_timeout) | 10 s | the connection is closed |
+/// | [`Config::message_timeout`](crate::Config::message_timeout) | 60 s | 408 |
+/// | [`idle_timeout`](Self::idle_timeout) | 60 s | the connection is closed |
+/// | [`Limits::connections`](crate::Limits::connections) | 10,000 | a further one is closed at once |
+/// | [`connections_per_address`](Self::connections_per_address) | 1,024 | a further one is closed at once |
+/// | [`sessions`](Self::sessions) | 10,000 | 503 |
+/// | [`session_timeout`](Self::session_timeout) | 5 min | the session is closed |
+/// | [`session_bytes`](Self::session_bytes) | 256 MiB in all sessions | whoever sends to a session waits |
+/// | [`replay`](Self::replay) | 256 KiB a session | older events are forgotten, and a gap is reported |
+/// | [`ping_timeout`](Self::ping_timeout) | 10 s | the WebSocket is closed |
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// What `Host` may say, on top of `localhost`, `127.0.0.1`, `[::1]` and the
+    /// host of the address that is served. This keeps a foreign page from reaching
+    /// a local server under a name of its own.
+    pub hosts: Allowed,
+    /// What `Origin` may say, on top of the server's own; who sends none, and so is
+    /// no browser, is let in.
+    pub origins: Allowed,
+    /// Bearer tokens, any of which lets a caller in; without one, everybody is.
+    pub tokens: Vec<Secret>,
+    /// Asked about every request that has passed all other checks.
+    pub authorize: Option<Arc<dyn Authorize>>,
+    /// Which status an answer gets; by default 200 for every answer and 204 for
+    /// none.
+    pub status: Option<Arc<dyn Fn(Reply<'_>) -> StatusCode + Send + Sync>>,
+    /// How long the head of a request may take.
+    pub header_timeout: Duration,
+    /// How long a connection may wait for its next request.
+    pub idle_timeout: Duration,
+    /// How many connections one address may have.
+    pub connections_per_address: usize,
+    /// The header that carries the id of a session.
+    pub session_header: http::HeaderName,
+    /// The method that opens a session when it is called without one, as MCP has
+    /// it.
+    pub session_method: Option<String>,
+    /// How many sessions there may be.
+    pub sessions: usize,
+    /// How long a session lasts of which nothing is heard.
+    pub session_timeout: Duration,
+    /// Bytes that wait for the clients of all sessions.
+    pub session_bytes: usize,
+    /// Bytes of events that a session keeps for a client that comes back.
+    pub replay: usize,
+    /// After so much silence an event stream gets a comment.
+    pub keep_alive: Duration,
+    /// How long a poll waits for a message.
+    pub poll_timeout: Duration,
+    /// After so much silence a WebSocket is asked whether it is still there,
+    pub ping_interval: Duration,
+    /// and has so long to answer.
+    pub ping_timeout: Duration,
+    /// Lets webhooks call private, loopback and link-local addresses.
+    pub private_webhooks: bool,
+    /// Certificate and key: the server speaks TLS.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::Identity>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            hosts: Allowed::default(),
+            origins: Allowed::default(),
+            tokens: Vec::new(),
+            authorize: None,
+            status: None,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            connections_per_address: 1024,
+            session_header: http::HeaderName::from_static("mcp-session-id"),
+            session_method: Some("initialize".to_owned()),
+            sessions: 10_000,
+            session_timeout: Duration::from_secs(300),
+            session_bytes: 256 << 20,
+            replay: 256 << 10,
+            keep_alive: Duration::from_secs(15),
+            poll_timeout: Duration::from_secs(25),
+            ping_interval: Duration::from_secs(30),
+            ping_timeout: Duration::from_secs(10),
+            private_webhooks: false,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("hosts", &self.hosts)
+            .field("origins", &self.origins)
+            .field("tokens", &self.tokens)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a header may say.
+///
+/// ```
+/// use caudal::http::Allowed;
+///
+/// assert!(matches!(Allowed::default(), Allowed::Listed(list) if list.is_empty()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Allowed {
+    /// One of these.
+    Listed(Vec<String>),
+    /// Anything: whoever checks it stands in front of the server.
+    Any,
+}
+
+impl Allowed {
+    /// Exactly these.
+    ///
+    /// ```
+    /// let allowed = caudal::http::Allowed::of(["https://app.example.com"]);
+    /// # let _ = allowed;
+    /// ```
+    pub fn of(list: impl IntoIterator<Item: Into<String>>) -> Self {
+        Self::Listed(list.into_iter().map(Into::into).collect())
+    }
+}
+
+impl Default for Allowed {
+    fn default() -> Self {
+        Self::Listed(Vec::new())
+    }
+}
+
+/// A text that is not shown.
+///
+/// ```
+/// let secret = caudal::http::Secret::from("s3cret");
+/// assert_eq!(format!("{secret:?}"), "Secret(…)");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub(crate) String);
+
+impl<T: Into<String>> From<T> for Secret {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Decides who may speak; see [`Options::authorize`]. Every closure of this shape
+/// is one.
+///
+/// What it puts into the extensions is what handlers find in
+/// [`Peer::extensions`](crate::Peer::extensions). A [`Caller`] among them is whom a
+/// session belongs to; without one that is the `Authorization` header.
+///
+/// ```
+/// use std::sync::Arc;
+/// use caudal::http::{Caller, Options, Parts, StatusCode};
+/// use caudal::Extensions;
+///
+/// let mut options = Options::default();
+/// options.authorize = Some(Arc::new(|request: &Parts, found: &Extensions| {
+///     let key = request.headers.get("x-api-key").ok_or(StatusCode::UNAUTHORIZED)?;
+///     let user = if key == "abc" { "ada" } else { return Err(StatusCode::FORBIDDEN) };
+///     found.insert(Caller::new(user));
+///     Ok(())
+/// }));
+/// ```
+pub trait Authorize: Send + Sync {
+    /// Lets a request pass, or says with which status it is refused.
+    ///
+    /// # Errors
+    /// The status of the refusal: 401 or 403.
+    fn authorize(&self, request: &Parts, extensions: &Extensions) -> Result<(), StatusCode>;
+}
+
+impl<F> Authorize for F
+where
+    F: Fn(&Parts, &Extensions) -> Result<(), StatusCode> + Send + Sync,
+{
+    fn authorize(&self, request: &Parts, extensions: &Extensions) -> Result<(), StatusCode> {
+        self(request, extensions)
+    }
+}
+
+/// Who calls, in the application's own terms.
+///
+/// ```
+/// assert_eq!(caudal::http::Caller::new("ada").name(), "ada");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller(String);
+
+impl Caller {
+    /// A caller of this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,192 @@
+//! Connections: taken in, bounded, served, and ended in good order.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::body::Body;
+use super::options::Options;
+use super::plain;
+use super::service::Http;
+use crate::endpoint::Target;
+use crate::hub::{Held, Hub};
+use crate::transport::{accept_failed, tcp};
+
+/// So many requests one HTTP/2 connection may have under way.
+const STREAMS: u32 = 256;
+/// So many bytes the head of a request may have.
+const HEAD: usize = 64 << 10;
+
+/// An HTTP server that is about to run.
+pub(crate) struct Listener {
+    listener: TcpListener,
+    http: Http,
+    path: String,
+    visits: Arc<Visits>,
+}
+
+impl Listener {
+    pub(crate) async fn bind(
+        target: &Target<'_>,
+        hub: &Arc<Hub>,
+        options: Options,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind((target.host, target.port)).await?;
+        let visits = Arc::new(Visits {
+            all: hub.config.limits.connections,
+            each: options.connections_per_address,
+            here: Mutex::default(),
+        });
+        let host = match target.host.contains(':') {
+            true => format!("[{}]", target.host),
+            false => target.host.to_owned(),
+        };
+        Ok(Self {
+            http: Http::on(hub, options, Some(host)),
+            listener,
+            path: target.path.split('?').next().unwrap_or("/").to_owned(),
+            visits,
+        })
+    }
+
+    pub(crate) fn port(&self) -> io::Result<u16> {
+        Ok(self.listener.local_addr()?.port())
+    }
+
+    /// Takes connections in until it is told to stop.
+    pub(crate) async fn run(self, hub: Held) {
+        let path: Arc<str> = self.path.into();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = hub.stop.cancelled() => break,
+            };
+            match accepted {
+                Ok((socket, remote)) => match Visit::begin(&self.visits, remote.ip()) {
+                    Some(visit) => {
+                        let http = self.http.for_connection(remote);
+                        let path = Arc::clone(&path);
+                        tokio::spawn(connection(hub.hold(), http, path, socket, visit));
+                    }
+                    None => {
+                        tracing::warn!(target: "caudal", %remote, "a connection was refused: too many");
+                    }
+                },
+                Err(error) => accept_failed(&error).await,
+            }
+        }
+    }
+}
+
+async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, visit: Visit) {
+    if let Err(error) = tcp::set_up(&socket) {
+        tracing::debug!(target: "caudal", %error, "a connection was lost at once");
+        return;
+    }
+    run(&hub, &http, &path, socket, &Arc::new(visit)).await;
+}
+
+async fn run<S>(hub: &Held, http: &Http, path: &str, io: S, visit: &Arc<Visit>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let options = &http.shared().options;
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(options.header_timeout)
+        .max_buf_size(HEAD);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(HEAD as u32)
+        .keep_alive_interval(options.ping_interval)
+        .keep_alive_timeout(options.ping_timeout);
+    let service = service_fn(async |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(visit));
+        Ok::<Response<Body>, Infallible>(match request.uri().path() == path {
+            true => http.answer(request).await,
+            false => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
+        })
+    });
+    let end = hub.attend(http.link());
+    let mut served = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), service));
+    let ended = tokio::select! {
+        ended = &mut served => ended,
+        () = hub.stop.cancelled() => {
+            served.as_mut().graceful_shutdown();
+            match tokio::time::timeout_at(hub.deadline(), served).await {
+                Ok(ended) => ended,
+                Err(_) => Ok(()),
+            }
+        }
+    };
+    end();
+    if let Err(error) = ended {
+        tracing::debug!(target: "caudal", %error, "a connection ended");
+    }
+}
+
+/// Who is connected, and how often.
+struct Visits {
+    all: usize,
+    each: usize,
+    here: Mutex<(usize, HashMap<IpAddr, usize>)>,
+}
+
+/// A connection that is counted while it lasts.
+pub(super) struct Visit {
+    visits: Arc<Visits>,
+    address: IpAddr,
+}
+
+impl Visit {
+    fn begin(visits: &Arc<Visits>, address: IpAddr) -> Option<Self> {
+        let mut here = visits.lock();
+        let (all, each) = &mut *here;
+        let count = each.entry(address).or_default();
+        if *all >= visits.all || *count >= visits.each {
+            if *count == 0 {
+                each.remove(&address);
+            }
+            return None;
+        }
+        *count += 1;
+        *all += 1;
+        let visits = Arc::clone(visits);
+        Some(Self { visits, address })
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let mut here = self.visits.lock();
+        let (all, each) = &mut *here;
+        *all -= 1;
+        if let Some(count) = each.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                each.remove(&self.address);
+            }
+        }
+    }
+}
+
+impl Visits {
+    fn lock(&self) -> std::sync::MutexGuard<'_, (usize, HashMap<IpAddr, usize>)> {
+        self.here.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

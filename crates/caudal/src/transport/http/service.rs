@@ -1,0 +1,273 @@
+//! One address for all of HTTP: which verb does what.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use caudal_core::{FrameError, JsonRpcError};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, ORIGIN};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+
+use super::body::{self, Body, ReadError};
+use super::guard::{self, Guard};
+use super::options::Options;
+use super::status::Reply;
+use super::{json, plain};
+use crate::config::Config;
+use crate::dispatch;
+use crate::extensions::Extensions;
+use crate::handler::BoxFuture;
+use crate::hub::Hub;
+use crate::peer::{Link, Peer};
+use crate::router::Router;
+use crate::stats::Stats;
+
+/// The verbs that mean something here.
+pub(super) const METHODS: &str = "POST, GET, DELETE, PUT, OPTIONS";
+
+/// A router as an HTTP service: POST, WebSocket and sessions on one path.
+///
+/// It is a [`Service`](crate::layer::Service), so it mounts into an axum or hyper
+/// application beside its own routes and layers. [`serve`](crate::serve()) runs
+/// the same thing on an address of its own.
+///
+/// ```
+/// use caudal::Router;
+/// use caudal::http::Http;
+///
+/// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+/// let http = Http::new(router);
+/// // axum::Router::new().route_service("/rpc", http)
+/// # let _ = http;
+/// ```
+#[derive(Clone)]
+pub struct Http {
+    shared: Arc<Shared>,
+    /// Stands for what a single POST comes from.
+    link: Arc<Link>,
+    remote: Option<SocketAddr>,
+}
+
+pub(super) struct Shared {
+    pub(super) hub: Arc<Hub>,
+    pub(super) options: Options,
+    guard: Guard,
+}
+
+impl Http {
+    /// Serves a router with the default [`Config`] and [`Options`].
+    #[must_use]
+    pub fn new(router: Router) -> Self {
+        Self::with(router, Config::default(), Options::default())
+    }
+
+    /// Serves a router.
+    #[must_use]
+    pub fn with(router: Router, config: Config, options: Options) -> Self {
+        Self::on(&Hub::new(router, config), options, None)
+    }
+
+    pub(crate) fn on(hub: &Arc<Hub>, options: Options, host: Option<String>) -> Self {
+        Self {
+            link: Link::nowhere(Arc::clone(&hub.config)),
+            shared: Arc::new(Shared {
+                hub: Arc::clone(hub),
+                options,
+                guard: Guard::new(host),
+            }),
+            remote: None,
+        }
+    }
+
+    /// The same for one connection, which has limits of its own.
+    pub(super) fn for_connection(&self, remote: SocketAddr) -> Self {
+        let link = Link::nowhere(Arc::clone(&self.shared.hub.config));
+        let _ = link.remote.set(remote.to_string());
+        Self {
+            shared: Arc::clone(&self.shared),
+            link,
+            remote: Some(remote),
+        }
+    }
+
+    pub(super) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// What all its connections and sessions have done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.shared.hub.stats();
+        if self.remote.is_none() {
+            stats.add(&self.link.stats());
+        }
+        stats
+    }
+
+    /// A handle to each WebSocket and session, to call or notify them all.
+    #[must_use]
+    pub fn peers(&self) -> Vec<Peer> {
+        self.shared.hub.peers()
+    }
+
+    /// Refuses what is new, lets what runs finish until `limit`, and closes every
+    /// WebSocket and session. Returns when that is done.
+    pub async fn shutdown(&self, limit: Duration) {
+        self.shared.hub.shutdown(limit).await;
+    }
+
+    /// Answers one request.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body + Send + 'static,
+    {
+        let (mut head, body) = request.into_parts();
+        let options = &self.shared.options;
+        let origin = head.headers.get(ORIGIN).cloned();
+        let mut response = match self.shared.guard.check(&head, options) {
+            Ok(()) => self.route(&mut head, body).await,
+            Err(refused) if refused.status() == StatusCode::FORBIDDEN => return *refused,
+            Err(answered) => *answered,
+        };
+        guard::share(origin, options, &mut response);
+        response
+    }
+
+    async fn route<B: http_body::Body>(&self, head: &mut Parts, body: B) -> Response<Body> {
+        let link = match &self.shared.options.authorize {
+            None => Arc::clone(&self.link),
+            Some(authorize) => {
+                let link = Link::nowhere(Arc::clone(&self.shared.hub.config));
+                if let Err(status) = authorize.authorize(head, &link.extensions) {
+                    return plain(status, "this caller is not let in\n");
+                }
+                link
+            }
+        };
+        match head.method {
+            Method::POST => self.post(&link, head, body).await,
+            _ => not_allowed(),
+        }
+    }
+
+    async fn post<B: http_body::Body>(
+        &self,
+        link: &Arc<Link>,
+        head: &Parts,
+        body: B,
+    ) -> Response<Body> {
+        if !is_json(&head.headers) {
+            let text = "send JSON, with `Content-Type: application/json`\n";
+            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+        }
+        let config = &self.shared.hub.config;
+        let limit = config.policy.max_message;
+        if length(&head.headers).is_some_and(|length| length > limit as u64) {
+            return too_large(link);
+        }
+        let text = match body::read(body, limit, config.message_timeout).await {
+            Ok(text) => text,
+            Err(ReadError::TooLarge) => return too_large(link),
+            Err(ReadError::Slow) => {
+                return plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n");
+            }
+            Err(ReadError::Broken) => {
+                return plain(StatusCode::BAD_REQUEST, "the body could not be read\n");
+            }
+        };
+        let reply = dispatch::answer(&self.shared.hub.router, link, &text).await;
+        self.reply(reply)
+    }
+
+    /// The response that an answer becomes.
+    fn reply(&self, reply: Option<Bytes>) -> Response<Body> {
+        let status = match &self.shared.options.status {
+            Some(status) => status(Reply(reply.as_deref())),
+            None if reply.is_none() => StatusCode::NO_CONTENT,
+            None => StatusCode::OK,
+        };
+        match reply {
+            Some(text) => json(status, text),
+            None => {
+                let mut response = Response::new(Body::empty());
+                *response.status_mut() = status;
+                response
+            }
+        }
+    }
+}
+
+fn not_allowed() -> Response<Body> {
+    let text = "POST a JSON-RPC message here\n";
+    let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, text);
+    let allow = HeaderValue::from_static(METHODS);
+    response.headers_mut().insert(ALLOW, allow);
+    response
+}
+
+/// Whether a body says that it is JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    const KNOWN: [&[u8]; 3] = [b"application/json", b"application/json-rpc", b"application/jsonrequest"];
+    let Some(value) = headers.get(CONTENT_TYPE) else {
+        return false;
+    };
+    let value = value.as_bytes();
+    let kind = value.split(|byte| *byte == b';').next().unwrap_or_default();
+    let kind = kind.trim_ascii();
+    KNOWN.iter().any(|known| kind.eq_ignore_ascii_case(known))
+}
+
+/// How long a body says that it is.
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn too_large(link: &Arc<Link>) -> Response<Body> {
+    let limit = link.config.policy.max_message;
+    let error = FrameError::TooLarge { limit }.to_wire(link.detail());
+    link.stats.invalid();
+    json(StatusCode::PAYLOAD_TOO_LARGE, refusal(&error))
+}
+
+/// An error that answers nothing in particular.
+fn refusal(error: &JsonRpcError) -> Bytes {
+    let mut text = bytes::BytesMut::new();
+    caudal_core::encode::error(&mut text, caudal_core::Id::NULL, error);
+    text.freeze()
+}
+
+impl<B> tower_service::Service<Request<B>> for Http
+where
+    B: http_body::Body<Data: Send, Error: Send> + Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let http = self.clone();
+        Box::pin(async move { Ok(http.answer(request).await) })
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("options", &self.shared.options)
+            .field("remote", &self.remote)
+            .finish_non_exhaustive()
+    }
+}
