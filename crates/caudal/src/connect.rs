@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use crate::config::Config;
 use crate::endpoint::{Address, Endpoint, EndpointError};
+#[cfg(feature = "http")]
+use crate::endpoint::{Downlink, Target};
 use crate::error::Error;
 use crate::handler::BoxFuture;
 use crate::peer::{self, Peer, Reconnect, Told};
 use crate::reconnect::{Backoff, Gap};
 use crate::router::Router;
+#[cfg(feature = "http")]
+use crate::transport::http;
 use crate::transport::{self, Transport};
 
 /// Connects to an [`Endpoint`], or to its text.
@@ -33,6 +37,8 @@ where
         timeout: Duration::from_secs(10),
         backoff: None,
         told: None,
+        #[cfg(feature = "http")]
+        http: http::ClientOptions::default(),
     }
 }
 
@@ -45,6 +51,8 @@ pub struct Connect {
     timeout: Duration,
     backoff: Option<Backoff>,
     told: Option<Told>,
+    #[cfg(feature = "http")]
+    http: http::ClientOptions,
 }
 
 impl Connect {
@@ -57,6 +65,13 @@ impl Connect {
     /// Limits, timeouts and conventions.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
+        self
+    }
+
+    /// What an HTTP server is told.
+    #[cfg(feature = "http")]
+    pub fn http(mut self, options: http::ClientOptions) -> Self {
+        self.http = options;
         self
     }
 
@@ -110,14 +125,21 @@ impl IntoFuture for Connect {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let endpoint = self.endpoint?;
-            let (timeout, max_message) = (self.timeout, self.config.policy.max_message);
-            let transport = open(endpoint.clone(), timeout, max_message).await?;
+            let config = Arc::new(self.config);
+            let dial = Arc::new(Dial {
+                endpoint,
+                timeout: self.timeout,
+                config: Arc::clone(&config),
+                #[cfg(feature = "http")]
+                http: self.http,
+            });
+            let transport = open(Arc::clone(&dial)).await?;
             let reconnect = self.backoff.map(|backoff| Reconnect {
                 backoff,
-                connect: Box::new(move || Box::pin(open(endpoint.clone(), timeout, max_message))),
+                connect: Box::new(move || Box::pin(open(Arc::clone(&dial)))),
                 told: self.told,
             });
-            let link = peer::start(transport, self.router, self.config, reconnect, |_| || ());
+            let link = peer::start(transport, self.router, config, reconnect, |_| || ());
             Ok(Peer::owning(link))
         })
     }
@@ -131,14 +153,29 @@ impl fmt::Debug for Connect {
     }
 }
 
-/// Opens a transport to an endpoint.
-async fn open(
+/// How a connection is made, once or again.
+struct Dial {
     endpoint: Endpoint,
     timeout: Duration,
-    max_message: usize,
-) -> Result<Box<dyn Transport>, Error> {
-    let framing = endpoint.framing();
+    config: Arc<Config>,
+    #[cfg(feature = "http")]
+    http: http::ClientOptions,
+}
+
+/// Opens a transport to an endpoint.
+async fn open(dial: Arc<Dial>) -> Result<Box<dyn Transport>, Error> {
+    let Dial {
+        endpoint,
+        timeout,
+        config,
+        ..
+    } = &*dial;
+    let (framing, max_message) = (endpoint.framing(), config.policy.max_message);
     let opened = async {
+        #[cfg(feature = "http")]
+        if let Some(target) = endpoint.target() {
+            return open_url(&dial, &target).await;
+        }
         Ok(match endpoint.address() {
             Address::Tcp { host, port } => {
                 let stream = transport::tcp_connect(host, *port, framing, max_message).await?;
@@ -167,7 +204,7 @@ async fn open(
     };
     let timeout = match timeout.is_zero() {
         true => Duration::MAX,
-        false => timeout,
+        false => *timeout,
     };
     match tokio::time::timeout(timeout, opened).await {
         Ok(Ok(transport)) => Ok(transport),
@@ -181,4 +218,33 @@ async fn open(
             endpoint: Box::new(endpoint.clone()),
         }),
     }
+}
+
+/// Opens a transport of the HTTP family; no error if it is not built in.
+#[cfg(feature = "http")]
+async fn open_url(
+    dial: &Dial,
+    target: &Target<'_>,
+) -> Result<Box<dyn Transport>, Option<std::io::Error>> {
+    let (options, config) = (&dial.http, &dial.config);
+    let opened = match dial.endpoint.address() {
+        #[cfg(feature = "ws")]
+        Address::WebSocket { .. } => transport::ws::connect(target, options, config).await,
+        #[cfg(feature = "sse")]
+        Address::Http {
+            downlink: Downlink::Sse,
+            ..
+        } => transport::sse::connect(target, options, config).await,
+        #[cfg(feature = "polling")]
+        Address::Http {
+            downlink: Downlink::Poll,
+            ..
+        } => transport::polling::connect(target, options, config).await,
+        Address::Http {
+            downlink: Downlink::None,
+            ..
+        } => http::client::connect(target, options, config).await,
+        _ => return Err(None),
+    };
+    opened.map_err(Some)
 }

@@ -8,10 +8,22 @@
 mod child;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "polling")]
+pub(crate) mod polling;
+#[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+pub(crate) mod session;
+#[cfg(feature = "sse")]
+pub(crate) mod sse;
 mod stdio;
 mod stream;
 pub(crate) mod tcp;
+#[cfg(feature = "tls")]
+pub mod tls;
 mod unix;
+#[cfg(feature = "webhook")]
+pub mod webhook;
+#[cfg(feature = "ws")]
+pub(crate) mod ws;
 
 use std::io;
 use std::task::{Context, Poll};

@@ -547,5 +547,7 @@ fn frames(framing: Framing, bytes: &[u8]) -> usize {
 
 /// There is nobody to call.
 #[derive(Debug, thiserror::Error)]
-#[error("the message came alone (a single POST, or `Router::handle`), so there is no connection to call back on")]
+#[error(
+    "the message came alone (a single POST, or `Router::handle`), so there is no connection to call back on"
+)]
 struct NoConnection;

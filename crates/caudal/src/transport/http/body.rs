@@ -39,7 +39,9 @@ impl Body {
     }
 
     pub(crate) fn whole(text: impl Into<Bytes>) -> Self {
-        Self(Kind::Whole(Some(text.into()).filter(|text| !text.is_empty())))
+        Self(Kind::Whole(
+            Some(text.into()).filter(|text| !text.is_empty()),
+        ))
     }
 
     #[cfg_attr(
@@ -150,7 +152,8 @@ impl Whole {
                 self.first = data.copy_to_bytes(size);
                 continue;
             }
-            self.rest.extend_from_slice(&std::mem::take(&mut self.first));
+            self.rest
+                .extend_from_slice(&std::mem::take(&mut self.first));
             self.rest.put(data);
         }
         let rest = std::mem::take(&mut self.rest);

@@ -34,19 +34,27 @@ impl Guard {
     ///
     /// # Errors
     /// The answer.
-    pub(super) fn check(&self, request: &Parts, options: &Options) -> Result<(), Box<Response<Body>>> {
+    pub(super) fn check(
+        &self,
+        request: &Parts,
+        options: &Options,
+    ) -> Result<(), Box<Response<Body>>> {
         let refuse = |text: &'static str| Err(Box::new(plain(StatusCode::FORBIDDEN, text)));
         let Some(host) = host(request) else {
             let text = "there is no valid Host header\n";
             return Err(Box::new(plain(StatusCode::BAD_REQUEST, text)));
         };
         if !self.knows_host(host, &options.hosts) {
-            return refuse("this Host is not served here; the server's `hosts` list may allow it\n");
+            return refuse(
+                "this Host is not served here; the server's `hosts` list may allow it\n",
+            );
         }
         if let Some(origin) = request.headers.get(ORIGIN)
             && !allows_origin(origin, host, &options.origins)
         {
-            return refuse("this Origin is not allowed; the server's `origins` list may allow it\n");
+            return refuse(
+                "this Origin is not allowed; the server's `origins` list may allow it\n",
+            );
         }
         let asks = request.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
         if request.method == Method::OPTIONS && asks && request.headers.contains_key(ORIGIN) {
@@ -134,7 +142,10 @@ fn preflight(options: &Options) -> Response<Body> {
         "accept, authorization, content-type, last-event-id, mcp-protocol-version, prefer, {}",
         options.session_header
     );
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static(METHODS),
+    );
     if let Ok(asked) = HeaderValue::from_str(&asked) {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked);
     }
@@ -148,5 +159,8 @@ pub(super) fn share(origin: Option<HeaderValue>, options: &Options, response: &m
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(VARY, HeaderValue::from_static("origin"));
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, (&options.session_header).into());
+    headers.insert(
+        ACCESS_CONTROL_EXPOSE_HEADERS,
+        options.session_header.clone().into(),
+    );
 }

@@ -9,6 +9,8 @@
 //! ```
 
 mod body;
+pub(crate) mod client;
+mod dial;
 mod guard;
 mod options;
 mod serve;
@@ -20,10 +22,12 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response};
 
 pub use body::Body;
+pub use dial::ClientOptions;
+pub(crate) use dial::{Socket, dial};
 pub use http::StatusCode;
 pub use http::request::Parts;
 pub use options::{Allowed, Authorize, Caller, Options, Secret};
-pub(crate) use serve::Listener;
+pub(crate) use serve::{Listener, Visit};
 pub use service::Http;
 pub use status::Reply;
 

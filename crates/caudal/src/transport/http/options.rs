@@ -80,9 +80,6 @@ pub struct Options {
     pub ping_timeout: Duration,
     /// Lets webhooks call private, loopback and link-local addresses.
     pub private_webhooks: bool,
-    /// Certificate and key: the server speaks TLS.
-    #[cfg(feature = "tls")]
-    pub tls: Option<crate::tls::Identity>,
 }
 
 impl Default for Options {
@@ -107,8 +104,6 @@ impl Default for Options {
             ping_interval: Duration::from_secs(30),
             ping_timeout: Duration::from_secs(10),
             private_webhooks: false,
-            #[cfg(feature = "tls")]
-            tls: None,
         }
     }
 }

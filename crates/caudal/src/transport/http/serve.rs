@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
@@ -94,14 +94,15 @@ async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, vi
         tracing::debug!(target: "caudal", %error, "a connection was lost at once");
         return;
     }
-    run(&hub, &http, &path, socket, &Arc::new(visit)).await;
+    run(&hub, http, path, socket, visit).await;
 }
 
-async fn run<S>(hub: &Held, http: &Http, path: &str, io: S, visit: &Arc<Visit>)
+async fn run<S>(hub: &Held, http: Http, path: Arc<str>, io: S, visit: Visit)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let options = &http.shared().options;
+    let end = hub.attend(http.link());
+    let options = http.options();
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -115,14 +116,17 @@ where
         .max_header_list_size(HEAD as u32)
         .keep_alive_interval(options.ping_interval)
         .keep_alive_timeout(options.ping_timeout);
-    let service = service_fn(async |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Arc::clone(visit));
-        Ok::<Response<Body>, Infallible>(match request.uri().path() == path {
-            true => http.answer(request).await,
-            false => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
-        })
+    let visit = Arc::new(visit);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&visit));
+        let http = (request.uri().path() == &*path).then(|| http.clone());
+        async move {
+            Ok::<Response<Body>, Infallible>(match http {
+                Some(http) => http.answer(request).await,
+                None => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
+            })
+        }
     });
-    let end = hub.attend(http.link());
     let mut served = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), service));
     let ended = tokio::select! {
         ended = &mut served => ended,
@@ -148,7 +152,7 @@ struct Visits {
 }
 
 /// A connection that is counted while it lasts.
-pub(super) struct Visit {
+pub(crate) struct Visit {
     visits: Arc<Visits>,
     address: IpAddr,
 }
@@ -187,6 +191,8 @@ impl Drop for Visit {
 
 impl Visits {
     fn lock(&self) -> std::sync::MutexGuard<'_, (usize, HashMap<IpAddr, usize>)> {
-        self.here.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.here
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

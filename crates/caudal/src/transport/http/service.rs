@@ -20,7 +20,6 @@ use super::status::Reply;
 use super::{json, plain};
 use crate::config::Config;
 use crate::dispatch;
-use crate::extensions::Extensions;
 use crate::handler::BoxFuture;
 use crate::hub::Hub;
 use crate::peer::{Link, Peer};
@@ -53,10 +52,12 @@ pub struct Http {
     remote: Option<SocketAddr>,
 }
 
-pub(super) struct Shared {
-    pub(super) hub: Arc<Hub>,
-    pub(super) options: Options,
+struct Shared {
+    hub: Arc<Hub>,
+    options: Options,
     guard: Guard,
+    #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+    sessions: crate::transport::session::Sessions,
 }
 
 impl Http {
@@ -79,6 +80,8 @@ impl Http {
                 hub: Arc::clone(hub),
                 options,
                 guard: Guard::new(host),
+                #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+                sessions: Default::default(),
             }),
             remote: None,
         }
@@ -95,12 +98,20 @@ impl Http {
         }
     }
 
-    pub(super) fn link(&self) -> &Arc<Link> {
+    pub(crate) fn link(&self) -> &Arc<Link> {
         &self.link
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.shared.hub
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    pub(crate) fn remote(&self) -> Option<SocketAddr> {
+        self.remote
     }
 
     /// What all its connections and sessions have done so far.
@@ -153,10 +164,18 @@ impl Http {
                 link
             }
         };
-        match head.method {
-            Method::POST => self.post(&link, head, body).await,
-            _ => not_allowed(),
+        if head.method == Method::POST {
+            return self.post(&link, head, body).await;
         }
+        #[cfg(feature = "ws")]
+        if let Some(response) = crate::transport::ws::accept(self, &link, head) {
+            return response;
+        }
+        #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+        if let Some(response) = self.shared.sessions.other(self, &link, head, body).await {
+            return response;
+        }
+        not_allowed()
     }
 
     async fn post<B: http_body::Body>(
@@ -184,6 +203,10 @@ impl Http {
                 return plain(StatusCode::BAD_REQUEST, "the body could not be read\n");
             }
         };
+        #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+        if let Some(response) = self.shared.sessions.post(self, link, head, &text).await {
+            return response;
+        }
         let reply = dispatch::answer(&self.shared.hub.router, link, &text).await;
         self.reply(reply)
     }
@@ -216,7 +239,11 @@ fn not_allowed() -> Response<Body> {
 
 /// Whether a body says that it is JSON.
 fn is_json(headers: &HeaderMap) -> bool {
-    const KNOWN: [&[u8]; 3] = [b"application/json", b"application/json-rpc", b"application/jsonrequest"];
+    const KNOWN: [&[u8]; 3] = [
+        b"application/json",
+        b"application/json-rpc",
+        b"application/jsonrequest",
+    ];
     let Some(value) = headers.get(CONTENT_TYPE) else {
         return false;
     };

@@ -36,7 +36,7 @@ impl Reply<'_> {
     #[must_use]
     pub fn error_code(&self) -> Option<i64> {
         match decode(self.0?, &Policy::default()) {
-            Message::Response(response) => response.outcome.err().map(|error| error.code),
+            Message::Response(response) => response.outcome.err().map(|error| error.code.into()),
             _ => None,
         }
     }

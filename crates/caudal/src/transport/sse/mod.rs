@@ -1,0 +1,5 @@
+//! Sessions whose server speaks by server-sent events.
+
+mod client;
+
+pub(crate) use client::connect;

@@ -1,0 +1,1 @@
+//! TLS by rustls, on both sides.

@@ -1,0 +1,1 @@
+//! Sessions whose server speaks by calling a URL of the client's.
