@@ -16,6 +16,7 @@ mod options;
 mod serve;
 mod service;
 mod status;
+mod timed;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;

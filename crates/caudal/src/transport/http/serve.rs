@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
-use http::{Request, Response, StatusCode};
+use http::header::UPGRADE;
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -19,6 +20,7 @@ use super::body::Body;
 use super::options::Options;
 use super::plain;
 use super::service::Http;
+use super::timed::{Timed, Watch};
 use crate::endpoint::Target;
 use crate::hub::{Held, Hub};
 use crate::transport::{accept_failed, tcp};
@@ -73,11 +75,11 @@ impl Listener {
                 () = hub.stop.cancelled() => break,
             };
             match accepted {
-                Ok((socket, remote)) => match Visit::begin(&self.visits, remote.ip()) {
-                    Some(visit) => {
+                Ok((socket, remote)) => match Place::take(&self.visits, remote.ip()) {
+                    Some(place) => {
                         let http = self.http.for_connection(remote);
                         let path = Arc::clone(&path);
-                        tokio::spawn(connection(hub.hold(), http, path, socket, visit));
+                        tokio::spawn(connection(hub.hold(), http, path, socket, place));
                     }
                     None => {
                         tracing::warn!(target: "caudal", %remote, "a connection was refused: too many");
@@ -89,26 +91,24 @@ impl Listener {
     }
 }
 
-async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, visit: Visit) {
+async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, place: Place) {
     if let Err(error) = tcp::set_up(&socket) {
         tracing::debug!(target: "caudal", %error, "a connection was lost at once");
         return;
     }
-    run(&hub, http, path, socket, visit).await;
+    run(&hub, http, path, socket, place).await;
 }
 
-async fn run<S>(hub: &Held, http: Http, path: Arc<str>, io: S, visit: Visit)
+async fn run<S>(hub: &Held, http: Http, path: Arc<str>, io: S, place: Place)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let end = hub.attend(http.link());
     let options = http.options();
+    let watch = Arc::clone(&place.watch);
+    let io = Timed::new(io, watch, options.header_timeout, options.idle_timeout);
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(options.header_timeout)
-        .max_buf_size(HEAD);
+    builder.http1().max_buf_size(HEAD);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -116,15 +116,19 @@ where
         .max_header_list_size(HEAD as u32)
         .keep_alive_interval(options.ping_interval)
         .keep_alive_timeout(options.ping_timeout);
-    let visit = Arc::new(visit);
+    let place = Arc::new(place);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Arc::clone(&visit));
+        let visit = Visit::begin(&place);
+        if request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT {
+            request.extensions_mut().insert(Arc::clone(&visit));
+        }
         let http = (request.uri().path() == &*path).then(|| http.clone());
         async move {
-            Ok::<Response<Body>, Infallible>(match http {
+            let response = match http {
                 Some(http) => http.answer(request).await,
                 None => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
-            })
+            };
+            Ok::<Response<Body>, Infallible>(response.map(|body| body.during(visit)))
         }
     });
     let mut served = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), service));
@@ -145,20 +149,41 @@ where
 }
 
 /// Who is connected, and how often.
+#[derive(Debug)]
 struct Visits {
     all: usize,
     each: usize,
     here: Mutex<(usize, HashMap<IpAddr, usize>)>,
 }
 
-/// A connection that is counted while it lasts.
-pub(crate) struct Visit {
-    visits: Arc<Visits>,
-    address: IpAddr,
-}
+/// A request: while it lasts, its connection is not idle, and counted even if it
+/// has become something else.
+#[derive(Debug)]
+pub(crate) struct Visit(Arc<Place>);
 
 impl Visit {
-    fn begin(visits: &Arc<Visits>, address: IpAddr) -> Option<Self> {
+    fn begin(place: &Arc<Place>) -> Arc<Self> {
+        place.watch.begin();
+        Arc::new(Self(Arc::clone(place)))
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.0.watch.end();
+    }
+}
+
+/// A connection that is counted while it lasts.
+#[derive(Debug)]
+struct Place {
+    visits: Arc<Visits>,
+    address: IpAddr,
+    watch: Arc<Watch>,
+}
+
+impl Place {
+    fn take(visits: &Arc<Visits>, address: IpAddr) -> Option<Self> {
         let mut here = visits.lock();
         let (all, each) = &mut *here;
         let count = each.entry(address).or_default();
@@ -171,11 +196,16 @@ impl Visit {
         *count += 1;
         *all += 1;
         let visits = Arc::clone(visits);
-        Some(Self { visits, address })
+        let watch = Watch::new();
+        Some(Self {
+            visits,
+            address,
+            watch,
+        })
     }
 }
 
-impl Drop for Visit {
+impl Drop for Place {
     fn drop(&mut self) {
         let mut here = self.visits.lock();
         let (all, each) = &mut *here;
