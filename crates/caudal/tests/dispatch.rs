@@ -384,7 +384,7 @@ async fn a_handler_without_a_connection_is_told_so() {
         answer["result"]
             .as_str()
             .unwrap()
-            .contains("nobody to call"),
+            .contains("no connection to call back on"),
         "{answer}"
     );
 }

@@ -999,17 +999,8 @@ async fn a_bad_address_is_refused_with_a_hint() {
         "`cmd:pylsp -v` cannot be served: a program is connected to, with `connect`"
     );
     assert!(!error.is_recoverable());
-    let error = serve("ws://localhost:1", methods()).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "`ws://localhost:1` cannot be served: this transport is not built in"
-    );
-    let error = connect("ws://localhost:1").await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "`ws://localhost:1` cannot be connected to: this transport is not built in"
-    );
-    assert!(!error.is_recoverable());
+    #[cfg(not(feature = "http"))]
+    not_built_in().await;
 }
 
 #[tokio::test]
@@ -1065,4 +1056,19 @@ async fn a_framing_of_the_endpoint_is_used_by_both_sides() {
         answer,
         "Content-Length: 35\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":3}"
     );
+}
+
+#[cfg(not(feature = "http"))]
+async fn not_built_in() {
+    let error = serve("ws://localhost:1", methods()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`ws://localhost:1` cannot be served: this transport is not built in"
+    );
+    let error = connect("ws://localhost:1").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`ws://localhost:1` cannot be connected to: this transport is not built in"
+    );
+    assert!(!error.is_recoverable());
 }
