@@ -6,14 +6,18 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
+#[cfg(feature = "tls")]
+use std::time::Duration;
 
-use http::{Request, Response, StatusCode};
+use http::{Extensions, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+#[cfg(feature = "tls")]
+use tokio_rustls::server::TlsStream;
 
 use super::body::Body;
 use super::options::Options;
@@ -21,6 +25,8 @@ use super::plain;
 use super::service::Http;
 use crate::endpoint::Target;
 use crate::hub::{Held, Hub};
+#[cfg(feature = "tls")]
+use crate::transport::tls::{PeerCertificate, ServerTls};
 use crate::transport::{accept_failed, tcp};
 
 /// So many requests one HTTP/2 connection may have under way.
@@ -42,6 +48,7 @@ impl Listener {
         hub: &Arc<Hub>,
         options: Options,
     ) -> io::Result<Self> {
+        agree(target, &options)?;
         let listener = TcpListener::bind((target.host, target.port)).await?;
         let visits = Arc::new(Visits {
             all: hub.config.limits.connections,
@@ -94,11 +101,69 @@ async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, vi
         tracing::debug!(target: "caudal", %error, "a connection was lost at once");
         return;
     }
-    run(&hub, http, path, socket, visit).await;
+    #[cfg(feature = "tls")]
+    if let Some(tls) = http.options().tls.clone() {
+        let limit = http.options().header_timeout;
+        let Some((socket, shown)) = acquaint(&hub, &tls, limit, socket).await else {
+            return;
+        };
+        let mark = move |extensions: &mut Extensions| {
+            if let Some(shown) = &shown {
+                extensions.insert(shown.clone());
+            }
+        };
+        return run(&hub, http, path, socket, visit, mark).await;
+    }
+    run(&hub, http, path, socket, visit, |_| ()).await;
 }
 
-async fn run<S>(hub: &Held, http: Http, path: Arc<str>, io: S, visit: Visit)
-where
+/// Whether TLS is asked for and possible, or neither.
+fn agree(target: &Target<'_>, options: &Options) -> io::Result<()> {
+    #[cfg(feature = "tls")]
+    let wrong = match (target.secure, &options.tls) {
+        (true, None) => "https and wss need a certificate: set `tls` in `http::Options`",
+        (false, Some(_)) => "`tls` in `http::Options` is for https and wss: serve one of them",
+        _ => return Ok(()),
+    };
+    #[cfg(not(feature = "tls"))]
+    let wrong = match target.secure {
+        true => "TLS is not built in: the feature `tls` has it",
+        false => return Ok(()),
+    };
+    let _ = options;
+    Err(io::Error::new(io::ErrorKind::InvalidInput, wrong))
+}
+
+/// The TLS handshake, within its limit; a failure is the business of that client
+/// alone.
+#[cfg(feature = "tls")]
+async fn acquaint(
+    hub: &Held,
+    tls: &ServerTls,
+    limit: Duration,
+    socket: TcpStream,
+) -> Option<(TlsStream<TcpStream>, Option<PeerCertificate>)> {
+    let accepted = tokio::select! {
+        accepted = tokio::time::timeout(limit, tls.accept(socket)) => accepted,
+        () = hub.stop.cancelled() => return None,
+    };
+    match accepted {
+        Ok(Ok(accepted)) => return Some(accepted),
+        Ok(Err(error)) => tracing::debug!(target: "caudal", %error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!(target: "caudal", "a TLS handshake took too long"),
+    }
+    None
+}
+
+/// Serves a connection; `mark` tells each request what is known of it.
+async fn run<S>(
+    hub: &Held,
+    http: Http,
+    path: Arc<str>,
+    io: S,
+    visit: Visit,
+    mark: impl Fn(&mut Extensions) + Send + 'static,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let end = hub.attend(http.link());
@@ -119,6 +184,7 @@ where
     let visit = Arc::new(visit);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&visit));
+        mark(request.extensions_mut());
         let http = (request.uri().path() == &*path).then(|| http.clone());
         async move {
             Ok::<Response<Body>, Infallible>(match http {
