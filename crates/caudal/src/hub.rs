@@ -125,8 +125,10 @@ impl Hub {
 
     pub(crate) fn peers(&self) -> Vec<Peer> {
         let connections = self.lock();
-        let open = connections.open.iter();
-        open.map(|(_, link)| Peer::of(link)).collect()
+        let open = connections.open.iter().map(|(_, link)| link);
+        // Those of single POSTs lead nowhere.
+        let open = open.filter(|link| !link.state().is_closed());
+        open.map(Peer::of).collect()
     }
 
     /// Takes nothing new in, and ends what there is: when it is done, or at the

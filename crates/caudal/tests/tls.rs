@@ -1,5 +1,6 @@
 //! TLS, seen from the outside by a client of another make.
 #![cfg(feature = "tls")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::io;
 use std::sync::{Arc, Mutex};

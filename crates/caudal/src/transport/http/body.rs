@@ -3,15 +3,22 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 
+use super::serve::Visit;
+
 /// The body of a response: a text, nothing, or events as they happen.
 #[derive(Debug)]
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    /// What lasts until it is sent.
+    visit: Option<Arc<Visit>>,
+}
 
 enum Kind {
     Whole(Option<Bytes>),
@@ -35,13 +42,12 @@ pub(crate) trait Flow: Send {
 
 impl Body {
     pub(crate) fn empty() -> Self {
-        Self(Kind::Whole(None))
+        Kind::Whole(None).into()
     }
 
     pub(crate) fn whole(text: impl Into<Bytes>) -> Self {
-        Self(Kind::Whole(
-            Some(text.into()).filter(|text| !text.is_empty()),
-        ))
+        let text = Some(text.into()).filter(|text| !text.is_empty());
+        Kind::Whole(text).into()
     }
 
     #[cfg_attr(
@@ -49,7 +55,19 @@ impl Body {
         expect(dead_code, reason = "only events come one after the other")
     )]
     pub(crate) fn flow(flow: impl Flow + 'static) -> Self {
-        Self(Kind::Flow(Box::pin(flow)))
+        Kind::Flow(Box::pin(flow)).into()
+    }
+
+    /// The same, for the length of which a request is under way.
+    pub(super) fn during(mut self, visit: Arc<Visit>) -> Self {
+        self.visit = Some(visit);
+        self
+    }
+}
+
+impl From<Kind> for Body {
+    fn from(kind: Kind) -> Self {
+        Self { kind, visit: None }
     }
 }
 
@@ -61,7 +79,7 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = match &mut self.0 {
+        let piece = match &mut self.kind {
             Kind::Whole(text) => Poll::Ready(text.take()),
             Kind::Flow(flow) => flow.as_mut().poll_piece(cx),
         };
@@ -69,11 +87,11 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Whole(None))
+        matches!(self.kind, Kind::Whole(None))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.kind {
             Kind::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
             Kind::Flow(_) => SizeHint::default(),
         }

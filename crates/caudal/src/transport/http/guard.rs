@@ -29,43 +29,28 @@ impl Guard {
         Self { own }
     }
 
-    /// Refuses whoever may not speak at all, and answers a browser's question
-    /// whether its page may.
+    /// Refuses what was not meant for this server, or comes from a foreign page.
     ///
     /// # Errors
-    /// The answer.
+    /// The answer, which no page may read.
     pub(super) fn check(
         &self,
         request: &Parts,
         options: &Options,
     ) -> Result<(), Box<Response<Body>>> {
-        let refuse = |text: &'static str| Err(Box::new(plain(StatusCode::FORBIDDEN, text)));
+        let refuse = |status, text| Err(Box::new(plain(status, text)));
         let Some(host) = host(request) else {
-            let text = "there is no valid Host header\n";
-            return Err(Box::new(plain(StatusCode::BAD_REQUEST, text)));
+            return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
         };
         if !self.knows_host(host, &options.hosts) {
-            return refuse(
-                "this Host is not served here; the server's `hosts` list may allow it\n",
-            );
+            let text = "this Host is not served here; the server's `hosts` list may allow it\n";
+            return refuse(StatusCode::FORBIDDEN, text);
         }
         if let Some(origin) = request.headers.get(ORIGIN)
             && !allows_origin(origin, host, &options.origins)
         {
-            return refuse(
-                "this Origin is not allowed; the server's `origins` list may allow it\n",
-            );
-        }
-        let asks = request.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-        if request.method == Method::OPTIONS && asks && request.headers.contains_key(ORIGIN) {
-            return Err(Box::new(preflight(options)));
-        }
-        if !options.tokens.is_empty() && !has_token(&request.headers, options) {
-            let text = "a bearer token is needed: `Authorization: Bearer …`\n";
-            let mut response = plain(StatusCode::UNAUTHORIZED, text);
-            let scheme = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
-            return Err(Box::new(response));
+            let text = "this Origin is not allowed; the server's `origins` list may allow it\n";
+            return refuse(StatusCode::FORBIDDEN, text);
         }
         Ok(())
     }
@@ -132,6 +117,26 @@ fn has_token(headers: &HeaderMap, options: &Options) -> bool {
         found | known.0.as_bytes().ct_eq(token)
     });
     scheme.eq_ignore_ascii_case(b"bearer ") && found.into()
+}
+
+/// Answers a browser's question whether its page may speak, and refuses callers
+/// without a token.
+///
+/// # Errors
+/// The answer.
+pub(super) fn check_caller(request: &Parts, options: &Options) -> Result<(), Box<Response<Body>>> {
+    let asks = request.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+    if request.method == Method::OPTIONS && asks && request.headers.contains_key(ORIGIN) {
+        return Err(Box::new(preflight(options)));
+    }
+    if !options.tokens.is_empty() && !has_token(&request.headers, options) {
+        let text = "a bearer token is needed: `Authorization: Bearer …`\n";
+        let mut response = plain(StatusCode::UNAUTHORIZED, text);
+        let scheme = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+        return Err(Box::new(response));
+    }
+    Ok(())
 }
 
 fn preflight(options: &Options) -> Response<Body> {

@@ -13,9 +13,11 @@ pub(crate) mod client;
 mod dial;
 mod guard;
 mod options;
+mod secure;
 mod serve;
 mod service;
 mod status;
+mod timed;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;

@@ -6,27 +6,23 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
-#[cfg(feature = "tls")]
-use std::time::Duration;
 
-use http::{Extensions, Request, Response, StatusCode};
+use http::header::UPGRADE;
+use http::{Extensions, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-#[cfg(feature = "tls")]
-use tokio_rustls::server::TlsStream;
 
 use super::body::Body;
 use super::options::Options;
-use super::plain;
 use super::service::Http;
+use super::timed::{Timed, Watch};
+use super::{plain, secure};
 use crate::endpoint::Target;
 use crate::hub::{Held, Hub};
-#[cfg(feature = "tls")]
-use crate::transport::tls::{PeerCertificate, ServerTls};
 use crate::transport::{accept_failed, tcp};
 
 /// So many requests one HTTP/2 connection may have under way.
@@ -48,7 +44,7 @@ impl Listener {
         hub: &Arc<Hub>,
         options: Options,
     ) -> io::Result<Self> {
-        agree(target, &options)?;
+        secure::agree(target, &options)?;
         let listener = TcpListener::bind((target.host, target.port)).await?;
         let visits = Arc::new(Visits {
             all: hub.config.limits.connections,
@@ -80,11 +76,11 @@ impl Listener {
                 () = hub.stop.cancelled() => break,
             };
             match accepted {
-                Ok((socket, remote)) => match Visit::begin(&self.visits, remote.ip()) {
-                    Some(visit) => {
+                Ok((socket, remote)) => match Place::take(&self.visits, remote.ip()) {
+                    Some(place) => {
                         let http = self.http.for_connection(remote);
                         let path = Arc::clone(&path);
-                        tokio::spawn(connection(hub.hold(), http, path, socket, visit));
+                        tokio::spawn(connection(hub.hold(), http, path, socket, place));
                     }
                     None => {
                         tracing::warn!(target: "caudal", %remote, "a connection was refused: too many");
@@ -96,7 +92,7 @@ impl Listener {
     }
 }
 
-async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, visit: Visit) {
+async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, place: Place) {
     if let Err(error) = tcp::set_up(&socket) {
         tracing::debug!(target: "caudal", %error, "a connection was lost at once");
         return;
@@ -104,55 +100,17 @@ async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, vi
     #[cfg(feature = "tls")]
     if let Some(tls) = http.options().tls.clone() {
         let limit = http.options().header_timeout;
-        let Some((socket, shown)) = acquaint(&hub, &tls, limit, socket).await else {
-            return;
-        };
-        let mark = move |extensions: &mut Extensions| {
-            if let Some(shown) = &shown {
-                extensions.insert(shown.clone());
-            }
-        };
-        return run(&hub, http, path, socket, visit, mark).await;
+        if let Some((socket, shown)) = secure::accept(&hub, &tls, limit, socket).await {
+            let mark = move |extensions: &mut Extensions| {
+                if let Some(shown) = &shown {
+                    extensions.insert(shown.clone());
+                }
+            };
+            run(&hub, http, path, socket, place, mark).await;
+        }
+        return;
     }
-    run(&hub, http, path, socket, visit, |_| ()).await;
-}
-
-/// Whether TLS is asked for and possible, or neither.
-fn agree(target: &Target<'_>, options: &Options) -> io::Result<()> {
-    #[cfg(feature = "tls")]
-    let wrong = match (target.secure, &options.tls) {
-        (true, None) => "https and wss need a certificate: set `tls` in `http::Options`",
-        (false, Some(_)) => "`tls` in `http::Options` is for https and wss: serve one of them",
-        _ => return Ok(()),
-    };
-    #[cfg(not(feature = "tls"))]
-    let wrong = match target.secure {
-        true => "TLS is not built in: the feature `tls` has it",
-        false => return Ok(()),
-    };
-    let _ = options;
-    Err(io::Error::new(io::ErrorKind::InvalidInput, wrong))
-}
-
-/// The TLS handshake, within its limit; a failure is the business of that client
-/// alone.
-#[cfg(feature = "tls")]
-async fn acquaint(
-    hub: &Held,
-    tls: &ServerTls,
-    limit: Duration,
-    socket: TcpStream,
-) -> Option<(TlsStream<TcpStream>, Option<PeerCertificate>)> {
-    let accepted = tokio::select! {
-        accepted = tokio::time::timeout(limit, tls.accept(socket)) => accepted,
-        () = hub.stop.cancelled() => return None,
-    };
-    match accepted {
-        Ok(Ok(accepted)) => return Some(accepted),
-        Ok(Err(error)) => tracing::debug!(target: "caudal", %error, "a TLS handshake failed"),
-        Err(_) => tracing::debug!(target: "caudal", "a TLS handshake took too long"),
-    }
-    None
+    run(&hub, http, path, socket, place, |_| ()).await;
 }
 
 /// Serves a connection; `mark` tells each request what is known of it.
@@ -161,19 +119,17 @@ async fn run<S>(
     http: Http,
     path: Arc<str>,
     io: S,
-    visit: Visit,
+    place: Place,
     mark: impl Fn(&mut Extensions) + Send + 'static,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let end = hub.attend(http.link());
     let options = http.options();
+    let watch = Arc::clone(&place.watch);
+    let io = Timed::new(io, watch, options.header_timeout, options.idle_timeout);
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(options.header_timeout)
-        .max_buf_size(HEAD);
+    builder.http1().max_buf_size(HEAD);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -181,16 +137,20 @@ async fn run<S>(
         .max_header_list_size(HEAD as u32)
         .keep_alive_interval(options.ping_interval)
         .keep_alive_timeout(options.ping_timeout);
-    let visit = Arc::new(visit);
+    let place = Arc::new(place);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Arc::clone(&visit));
         mark(request.extensions_mut());
+        let visit = Visit::begin(&place);
+        if request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT {
+            request.extensions_mut().insert(Arc::clone(&visit));
+        }
         let http = (request.uri().path() == &*path).then(|| http.clone());
         async move {
-            Ok::<Response<Body>, Infallible>(match http {
+            let response = match http {
                 Some(http) => http.answer(request).await,
                 None => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
-            })
+            };
+            Ok::<Response<Body>, Infallible>(response.map(|body| body.during(visit)))
         }
     });
     let mut served = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), service));
@@ -211,20 +171,41 @@ async fn run<S>(
 }
 
 /// Who is connected, and how often.
+#[derive(Debug)]
 struct Visits {
     all: usize,
     each: usize,
     here: Mutex<(usize, HashMap<IpAddr, usize>)>,
 }
 
-/// A connection that is counted while it lasts.
-pub(crate) struct Visit {
-    visits: Arc<Visits>,
-    address: IpAddr,
-}
+/// A request: while it lasts, its connection is not idle, and counted even if it
+/// has become something else.
+#[derive(Debug)]
+pub(crate) struct Visit(Arc<Place>);
 
 impl Visit {
-    fn begin(visits: &Arc<Visits>, address: IpAddr) -> Option<Self> {
+    fn begin(place: &Arc<Place>) -> Arc<Self> {
+        place.watch.begin();
+        Arc::new(Self(Arc::clone(place)))
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.0.watch.end();
+    }
+}
+
+/// A connection that is counted while it lasts.
+#[derive(Debug)]
+struct Place {
+    visits: Arc<Visits>,
+    address: IpAddr,
+    watch: Arc<Watch>,
+}
+
+impl Place {
+    fn take(visits: &Arc<Visits>, address: IpAddr) -> Option<Self> {
         let mut here = visits.lock();
         let (all, each) = &mut *here;
         let count = each.entry(address).or_default();
@@ -237,11 +218,16 @@ impl Visit {
         *count += 1;
         *all += 1;
         let visits = Arc::clone(visits);
-        Some(Self { visits, address })
+        let watch = Watch::new();
+        Some(Self {
+            visits,
+            address,
+            watch,
+        })
     }
 }
 
-impl Drop for Visit {
+impl Drop for Place {
     fn drop(&mut self) {
         let mut here = self.visits.lock();
         let (all, each) = &mut *here;

@@ -144,9 +144,11 @@ impl Http {
         let (mut head, body) = request.into_parts();
         let options = &self.shared.options;
         let origin = head.headers.get(ORIGIN).cloned();
-        let mut response = match self.shared.guard.check(&head, options) {
+        if let Err(refused) = self.shared.guard.check(&head, options) {
+            return *refused;
+        }
+        let mut response = match guard::check_caller(&head, options) {
             Ok(()) => self.route(&mut head, body).await,
-            Err(refused) if refused.status() == StatusCode::FORBIDDEN => return *refused,
             Err(answered) => *answered,
         };
         guard::share(origin, options, &mut response);

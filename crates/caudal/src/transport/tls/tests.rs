@@ -1,4 +1,5 @@
 //! A client's socket, against a server of our own.
+#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use std::error::Error as _;
 use std::io;
@@ -39,8 +40,10 @@ fn named(names: &[&str]) -> CertificateParams {
 }
 
 async fn serving(tls: ServerTls) -> Server {
-    let mut options = http::Options::default();
-    options.tls = Some(tls);
+    let options = http::Options {
+        tls: Some(tls),
+        ..Default::default()
+    };
     let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
     let served = serve("https://127.0.0.1:0/rpc", router).http(options);
     served.await.unwrap()
@@ -50,8 +53,10 @@ async fn serving(tls: ServerTls) -> Server {
 async fn reach(server: &Server, host: &str, tls: ClientTls) -> io::Result<Socket> {
     let port = server.endpoint().target().unwrap().port;
     let endpoint: Endpoint = format!("https://{host}:{port}/rpc").parse().unwrap();
-    let mut options = ClientOptions::default();
-    options.tls = tls;
+    let options = ClientOptions {
+        tls,
+        ..Default::default()
+    };
     dial(&endpoint.target().unwrap(), &options).await
 }
 

@@ -1,0 +1,174 @@
+//! A connection that says nothing, or too little, ends.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// What is known of a connection's requests.
+#[derive(Debug)]
+pub(super) struct Watch {
+    begun: Instant,
+    /// Requests that are not answered to their end.
+    busy: AtomicUsize,
+    /// When the last one was, in milliseconds since the beginning.
+    done: AtomicU64,
+    /// Whether there was one yet.
+    any: AtomicBool,
+    /// Whether bytes have come that no request was made of yet.
+    amid: AtomicBool,
+}
+
+impl Watch {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            begun: Instant::now(),
+            busy: AtomicUsize::new(0),
+            done: AtomicU64::new(0),
+            any: AtomicBool::new(false),
+            amid: AtomicBool::new(false),
+        })
+    }
+
+    /// A request has begun.
+    pub(super) fn begin(&self) {
+        self.busy.fetch_add(1, AcqRel);
+        self.any.store(true, Relaxed);
+        self.amid.store(false, Relaxed);
+    }
+
+    /// A request is answered to its end.
+    pub(super) fn end(&self) {
+        let passed = self.begun.elapsed().as_millis();
+        self.done
+            .store(u64::try_from(passed).unwrap_or(u64::MAX), Relaxed);
+        self.busy.fetch_sub(1, AcqRel);
+    }
+
+    fn done(&self) -> Instant {
+        self.begun + Duration::from_millis(self.done.load(Relaxed))
+    }
+}
+
+/// A socket that fails when it was silent for too long.
+///
+/// Its timer is set once and looked at when it fires, not with every request.
+#[derive(Debug)]
+pub(super) struct Timed<S> {
+    io: S,
+    watch: Arc<Watch>,
+    head: Duration,
+    idle: Duration,
+    /// When the first bytes of a head came.
+    head_began: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Timed<S> {
+    /// A head may take as long as `head`, the wait for one as long as `idle`.
+    pub(super) const fn new(io: S, watch: Arc<Watch>, head: Duration, idle: Duration) -> Self {
+        Self {
+            io,
+            watch,
+            head,
+            idle,
+            head_began: None,
+            timer: None,
+        }
+    }
+
+    /// By when something must happen; `None` while a request is under way.
+    fn deadline(&mut self) -> Option<Instant> {
+        if self.watch.busy.load(Acquire) > 0 {
+            self.head_began = None;
+            return None;
+        }
+        if !self.watch.any.load(Relaxed) {
+            return Some(self.watch.begun + self.head);
+        }
+        let idle = self.watch.done() + self.idle;
+        if !self.watch.amid.load(Relaxed) {
+            self.head_began = None;
+            return Some(idle);
+        }
+        Some(*self.head_began.get_or_insert_with(Instant::now) + self.head)
+    }
+
+    /// Fails when the time is up.
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        loop {
+            let Some(deadline) = self.deadline() else {
+                // Looked at again when the socket is read again.
+                self.timer = None;
+                return Poll::Pending;
+            };
+            let timer = self
+                .timer
+                .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+            // One that fires too early costs less than one set anew each time.
+            if timer.deadline() > deadline {
+                timer.as_mut().reset(deadline);
+            }
+            ready!(timer.as_mut().poll(cx));
+            if deadline <= Instant::now() {
+                return Poll::Ready(io::ErrorKind::TimedOut.into());
+            }
+            timer.as_mut().reset(deadline);
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        match Pin::new(&mut self.io).poll_read(cx, buffer) {
+            Poll::Pending => self.poll_time(cx).map(Err),
+            read => {
+                if buffer.filled().len() > before {
+                    self.watch.amid.store(true, Relaxed);
+                }
+                read
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
