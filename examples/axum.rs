@@ -14,7 +14,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::routing::get;
 use caudal::http::{Allowed, Http, Options};
 use caudal::{Config, Router};
@@ -39,7 +39,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let cors = CorsLayer::new()
         .allow_origin(HeaderValue::from_static(PAGE))
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
-        .allow_headers([header::CONTENT_TYPE, header::AUTHORIZATION]);
+        .allow_headers([
+            header::CONTENT_TYPE,
+            header::AUTHORIZATION,
+            HeaderName::from_static("mcp-session-id"),
+        ]);
     let app = axum::Router::new()
         .route("/health", get(|| async { "well\n" }))
         .route_service("/rpc", rpc.clone())

@@ -178,6 +178,8 @@ pub use stats::Stats;
 pub use tap::{Direction, Redacted, Tap};
 #[cfg(feature = "http")]
 pub use transport::http;
+#[cfg(feature = "tls")]
+pub use transport::tls;
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

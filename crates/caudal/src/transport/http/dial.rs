@@ -31,6 +31,9 @@ pub struct ClientOptions {
     pub headers: HeaderMap,
     /// Sent as `Authorization: Bearer …`.
     pub token: Option<Secret>,
+    /// Which servers are believed: those that the system believes, by default.
+    #[cfg(feature = "tls")]
+    pub tls: crate::tls::ClientTls,
     /// How many connections single requests may use at once; further ones wait.
     pub connections: usize,
     /// The header that carries the id of a session.
@@ -42,6 +45,8 @@ impl Default for ClientOptions {
         Self {
             headers: HeaderMap::new(),
             token: None,
+            #[cfg(feature = "tls")]
+            tls: crate::tls::ClientTls::default(),
             connections: 64,
             session_header: HeaderName::from_static("mcp-session-id"),
         }
@@ -61,16 +66,24 @@ impl fmt::Debug for ClientOptions {
 #[derive(Debug)]
 pub(crate) enum Socket {
     Plain(TcpStream),
+    #[cfg(feature = "tls")]
+    Secure(Box<tokio_rustls::client::TlsStream<TcpStream>>),
 }
 
 /// Opens a socket to the host of a URL.
 pub(crate) async fn dial(target: &Target<'_>, options: &ClientOptions) -> io::Result<Socket> {
-    let _ = options;
-    let socket = TcpStream::connect((target.host, target.port)).await?;
-    tcp::set_up(&socket)?;
+    #[cfg(not(feature = "tls"))]
     if target.secure {
+        let _ = options;
         let hint = "TLS is not built in: the feature `tls` has it";
         return Err(io::Error::new(io::ErrorKind::Unsupported, hint));
+    }
+    let socket = TcpStream::connect((target.host, target.port)).await?;
+    tcp::set_up(&socket)?;
+    #[cfg(feature = "tls")]
+    if target.secure {
+        let socket = options.tls.connect(target.host, socket).await?;
+        return Ok(Socket::Secure(Box::new(socket)));
     }
     Ok(Socket::Plain(socket))
 }
@@ -83,6 +96,8 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
+            #[cfg(feature = "tls")]
+            Self::Secure(socket) => Pin::new(socket).poll_read(cx, buffer),
         }
     }
 }
@@ -95,6 +110,8 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_write(cx, bytes),
+            #[cfg(feature = "tls")]
+            Self::Secure(socket) => Pin::new(socket).poll_write(cx, bytes),
         }
     }
 
@@ -105,24 +122,32 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, slices),
+            #[cfg(feature = "tls")]
+            Self::Secure(socket) => Pin::new(socket).poll_write_vectored(cx, slices),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Plain(socket) => socket.is_write_vectored(),
+            #[cfg(feature = "tls")]
+            Self::Secure(socket) => socket.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            #[cfg(feature = "tls")]
+            Self::Secure(socket) => Pin::new(socket).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            #[cfg(feature = "tls")]
+            Self::Secure(socket) => Pin::new(socket).poll_shutdown(cx),
         }
     }
 }

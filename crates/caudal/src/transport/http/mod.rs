@@ -13,6 +13,7 @@ pub(crate) mod client;
 mod dial;
 mod guard;
 mod options;
+mod secure;
 mod serve;
 mod service;
 mod status;

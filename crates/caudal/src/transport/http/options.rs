@@ -51,7 +51,11 @@ pub struct Options {
     /// Which status an answer gets; by default 200 for every answer and 204 for
     /// none.
     pub status: Option<Arc<dyn Fn(Reply<'_>) -> StatusCode + Send + Sync>>,
-    /// How long the head of a request may take.
+    /// Who the server is, for `https` and `wss`; only what
+    /// [`serve`](crate::serve()) runs makes use of it.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::ServerTls>,
+    /// How long the head of a request may take, and the TLS handshake before it.
     pub header_timeout: Duration,
     /// How long a connection may wait for its next request.
     pub idle_timeout: Duration,
@@ -90,6 +94,8 @@ impl Default for Options {
             tokens: Vec::new(),
             authorize: None,
             status: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
             connections_per_address: 1024,

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use http::header::UPGRADE;
-use http::{Method, Request, Response, StatusCode};
+use http::{Extensions, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -18,9 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::body::Body;
 use super::options::Options;
-use super::plain;
 use super::service::Http;
 use super::timed::{Timed, Watch};
+use super::{plain, secure};
 use crate::endpoint::Target;
 use crate::hub::{Held, Hub};
 use crate::transport::{accept_failed, tcp};
@@ -44,6 +44,7 @@ impl Listener {
         hub: &Arc<Hub>,
         options: Options,
     ) -> io::Result<Self> {
+        secure::agree(target, &options)?;
         let listener = TcpListener::bind((target.host, target.port)).await?;
         let visits = Arc::new(Visits {
             all: hub.config.limits.connections,
@@ -96,11 +97,31 @@ async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, pl
         tracing::debug!(target: "caudal", %error, "a connection was lost at once");
         return;
     }
-    run(&hub, http, path, socket, place).await;
+    #[cfg(feature = "tls")]
+    if let Some(tls) = http.options().tls.clone() {
+        let limit = http.options().header_timeout;
+        if let Some((socket, shown)) = secure::accept(&hub, &tls, limit, socket).await {
+            let mark = move |extensions: &mut Extensions| {
+                if let Some(shown) = &shown {
+                    extensions.insert(shown.clone());
+                }
+            };
+            run(&hub, http, path, socket, place, mark).await;
+        }
+        return;
+    }
+    run(&hub, http, path, socket, place, |_| ()).await;
 }
 
-async fn run<S>(hub: &Held, http: Http, path: Arc<str>, io: S, place: Place)
-where
+/// Serves a connection; `mark` tells each request what is known of it.
+async fn run<S>(
+    hub: &Held,
+    http: Http,
+    path: Arc<str>,
+    io: S,
+    place: Place,
+    mark: impl Fn(&mut Extensions) + Send + 'static,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let end = hub.attend(http.link());
@@ -118,6 +139,7 @@ where
         .keep_alive_timeout(options.ping_timeout);
     let place = Arc::new(place);
     let service = service_fn(move |mut request: Request<Incoming>| {
+        mark(request.extensions_mut());
         let visit = Visit::begin(&place);
         if request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT {
             request.extensions_mut().insert(Arc::clone(&visit));

@@ -1,0 +1,53 @@
+//! Where TLS comes in: before a connection's first request.
+
+use std::io;
+#[cfg(feature = "tls")]
+use std::time::Duration;
+
+#[cfg(feature = "tls")]
+use tokio::net::TcpStream;
+#[cfg(feature = "tls")]
+use tokio_rustls::server::TlsStream;
+
+use super::options::Options;
+use crate::endpoint::Target;
+#[cfg(feature = "tls")]
+use crate::hub::Hub;
+#[cfg(feature = "tls")]
+use crate::transport::tls::{PeerCertificate, ServerTls};
+
+/// Whether TLS is asked for and possible, or neither.
+pub(super) fn agree(target: &Target<'_>, options: &Options) -> io::Result<()> {
+    #[cfg(feature = "tls")]
+    let wrong = match (target.secure, &options.tls) {
+        (true, None) => "https and wss need a certificate: set `tls` in `http::Options`",
+        (false, Some(_)) => "`tls` in `http::Options` is for https and wss: serve one of them",
+        _ => return Ok(()),
+    };
+    #[cfg(not(feature = "tls"))]
+    let wrong = match (target.secure, options) {
+        (true, _) => "TLS is not built in: the feature `tls` has it",
+        (false, _) => return Ok(()),
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, wrong))
+}
+
+/// The handshake, within its limit; a failure is the business of that client alone.
+#[cfg(feature = "tls")]
+pub(super) async fn accept(
+    hub: &Hub,
+    tls: &ServerTls,
+    limit: Duration,
+    socket: TcpStream,
+) -> Option<(TlsStream<TcpStream>, Option<PeerCertificate>)> {
+    let accepted = tokio::select! {
+        accepted = tokio::time::timeout(limit, tls.accept(socket)) => accepted,
+        () = hub.stop.cancelled() => return None,
+    };
+    match accepted {
+        Ok(Ok(accepted)) => return Some(accepted),
+        Ok(Err(error)) => tracing::debug!(target: "caudal", %error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!(target: "caudal", "a TLS handshake took too long"),
+    }
+    None
+}

@@ -1,1 +1,0 @@
-//! TLS by rustls, on both sides.
