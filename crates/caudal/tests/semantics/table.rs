@@ -1,0 +1,55 @@
+//! The outcome of the run as a document, and whether it is the one that is kept.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::Row;
+use crate::worlds::KINDS;
+
+const HEAD: &str = "# What each transport can do
+
+One test suite runs over every transport, and this table is what came of it
+(`CAUDAL_WRITE=1 cargo test -p caudal --all-features --test semantics`). A case that
+fails where this page says yes, or holds where it says no, fails the build.
+";
+
+const NOTES: &str = "
+- A POST stands alone: there is no way back to the caller, so nothing that the server
+  begins can reach it, and two POSTs have no order. Dropping a call ends its POST,
+  which cancels its handler.
+- A WebSocket ends after a message that is too large (close code 1009), as the
+  protocol asks; all others go on.
+- What each medium cannot do at all is at the end of [HTTP.md](HTTP.md).
+";
+
+fn render(rows: &[Row]) -> String {
+    let mut text = format!("{HEAD}\n| |");
+    for kind in KINDS {
+        let _ = write!(text, " {} |", kind.name());
+    }
+    let _ = writeln!(text, "\n|---|{}", "---|".repeat(KINDS.len()));
+    for row in rows {
+        let _ = write!(text, "| {} |", row.what);
+        for outcome in &row.outcomes {
+            text.push_str(if outcome.is_ok() { " yes |" } else { " – |" });
+        }
+        text.push('\n');
+    }
+    text + NOTES
+}
+
+/// Whether the run came out as it is written down.
+pub(crate) fn agrees(rows: &[Row]) -> bool {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/TRANSPORTS.md");
+    let now = render(rows);
+    if std::env::var_os("CAUDAL_WRITE").is_some() {
+        std::fs::write(&path, &now).unwrap();
+        return true;
+    }
+    let then = std::fs::read_to_string(&path).unwrap_or_default();
+    let same = now == then;
+    if !same {
+        println!("docs/TRANSPORTS.md says otherwise; this run gave:\n{now}");
+    }
+    same
+}

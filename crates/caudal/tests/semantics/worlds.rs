@@ -1,0 +1,183 @@
+//! A server on each transport, and how it is reached.
+
+use std::time::Duration;
+
+use caudal::{Config, Peer, Router, Server};
+
+use crate::methods;
+
+/// The argument that makes this program a server on stdin and stdout.
+pub(crate) const CHILD: &str = "--serve-stdio";
+/// How that server gets its config.
+const CONFIG: &str = "CAUDAL_SEMANTICS";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Memory,
+    Stdio,
+    Tcp,
+    Unix,
+    Post,
+    WebSocket,
+    Sse,
+    Polling,
+}
+
+pub(crate) const KINDS: [Kind; 8] = [
+    Kind::Memory,
+    Kind::Stdio,
+    Kind::Tcp,
+    Kind::Unix,
+    Kind::Post,
+    Kind::WebSocket,
+    Kind::Sse,
+    Kind::Polling,
+];
+
+impl Kind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Stdio => "stdio",
+            Self::Tcp => "TCP",
+            Self::Unix => "Unix",
+            Self::Post => "POST",
+            Self::WebSocket => "WebSocket",
+            Self::Sse => "SSE",
+            Self::Polling => "polling",
+        }
+    }
+}
+
+/// What a case may change; it must reach a child process too.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) in_flight: Option<usize>,
+    pub(crate) max_message: Option<usize>,
+    pub(crate) lsp: bool,
+}
+
+impl Settings {
+    fn config(self) -> Config {
+        let mut config = Config::default();
+        if let Some(limit) = self.in_flight {
+            config.limits.in_flight = limit;
+        }
+        if let Some(limit) = self.max_message {
+            config.policy.max_message = limit;
+        }
+        if self.lsp {
+            config.dialect = caudal::Dialect::lsp();
+        }
+        config
+    }
+
+    fn to_text(self) -> String {
+        let number = |value: Option<usize>| value.map_or(String::new(), |v| v.to_string());
+        format!(
+            "{},{},{}",
+            number(self.in_flight),
+            number(self.max_message),
+            self.lsp
+        )
+    }
+
+    fn of_text(text: &str) -> Self {
+        let parts: Vec<&str> = text.split(',').collect();
+        Self {
+            in_flight: parts[0].parse().ok(),
+            max_message: parts[1].parse().ok(),
+            lsp: parts[2] == "true",
+        }
+    }
+}
+
+/// Serves on stdin and stdout, in a process of its own.
+pub(crate) async fn serve_stdio() {
+    let settings = Settings::of_text(&std::env::var(CONFIG).unwrap());
+    let served = caudal::serve("stdio:", methods::served()).config(settings.config());
+    served.await.unwrap().wait().await;
+}
+
+/// A server, and all that is needed to reach it.
+pub(crate) struct World {
+    pub(crate) kind: Kind,
+    settings: Settings,
+    /// None in memory, and none of ours in a child process.
+    pub(crate) server: Option<Server>,
+    address: String,
+    folder: Option<tempfile::TempDir>,
+}
+
+impl World {
+    pub(crate) async fn start(kind: Kind, settings: Settings) -> Self {
+        let folder = (kind == Kind::Unix).then(|| tempfile::tempdir().unwrap());
+        let listen = match kind {
+            Kind::Memory | Kind::Stdio => None,
+            Kind::Tcp => Some("tcp://127.0.0.1:0".to_owned()),
+            Kind::Unix => {
+                let path = folder.as_ref().unwrap().path().join("socket");
+                Some(format!("unix:{}", path.display()))
+            }
+            _ => Some("http://127.0.0.1:0/rpc".to_owned()),
+        };
+        let server = match listen {
+            None => None,
+            Some(listen) => {
+                let served = caudal::serve(&*listen, methods::served());
+                Some(served.config(settings.config()).await.unwrap())
+            }
+        };
+        let listens = server.as_ref().map(|server| server.endpoint().to_string());
+        let listens = listens.unwrap_or_default();
+        let address = match kind {
+            Kind::WebSocket => listens.replacen("http", "ws", 1),
+            Kind::Sse => listens + "#sse",
+            Kind::Polling => listens + "#poll",
+            _ => listens,
+        };
+        Self {
+            kind,
+            settings,
+            server,
+            address,
+            folder,
+        }
+    }
+
+    /// A client whose side serves `router`.
+    pub(crate) async fn connect(&self, router: Router) -> Peer {
+        let config = self.settings.config();
+        match self.kind {
+            Kind::Memory => {
+                let (client, server) = Peer::pair_with(router, methods::served(), &config);
+                // It lives as long as its connection.
+                tokio::spawn(async move { server.closed().await });
+                client
+            }
+            Kind::Stdio => {
+                let program = std::env::current_exe().unwrap();
+                let mut command = std::process::Command::new(program);
+                command.arg(CHILD).env(CONFIG, self.settings.to_text());
+                let child = caudal::transport::Child::spawn(
+                    command,
+                    caudal::transport::Stderr::Inherit,
+                    caudal::Framing::Line,
+                    config.policy.max_message,
+                );
+                Peer::start_with(child.unwrap(), router, config)
+            }
+            _ => {
+                let connected = caudal::connect(&*self.address).router(router);
+                connected.config(config).await.unwrap()
+            }
+        }
+    }
+
+    pub(crate) async fn stop(&self) {
+        if let Some(server) = &self.server {
+            server.shutdown(Duration::from_secs(5)).await;
+        }
+        let _ = &self.folder;
+    }
+}
