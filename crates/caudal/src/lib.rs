@@ -178,6 +178,8 @@ pub use stats::Stats;
 pub use tap::{Direction, Redacted, Tap};
 #[cfg(feature = "http")]
 pub use transport::http;
+#[cfg(feature = "webhook")]
+pub use transport::webhook;
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

@@ -65,8 +65,29 @@ pub(crate) enum Socket {
 
 /// Opens a socket to the host of a URL.
 pub(crate) async fn dial(target: &Target<'_>, options: &ClientOptions) -> io::Result<Socket> {
-    let _ = options;
     let socket = TcpStream::connect((target.host, target.port)).await?;
+    dress(socket, target, options).await
+}
+
+/// Opens a socket to an address that has been looked up and checked. The host of the
+/// URL is not looked up again; with TLS it is what the certificate must name.
+#[cfg(feature = "webhook")]
+pub(crate) async fn dial_at(
+    address: std::net::SocketAddr,
+    target: &Target<'_>,
+    options: &ClientOptions,
+) -> io::Result<Socket> {
+    let socket = TcpStream::connect(address).await?;
+    dress(socket, target, options).await
+}
+
+/// Makes of a socket what the URL asks for.
+async fn dress(
+    socket: TcpStream,
+    target: &Target<'_>,
+    options: &ClientOptions,
+) -> io::Result<Socket> {
+    let _ = options;
     tcp::set_up(&socket)?;
     if target.secure {
         let hint = "TLS is not built in: the feature `tls` has it";
