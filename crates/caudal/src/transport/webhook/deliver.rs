@@ -23,8 +23,6 @@ const REST: usize = 4 << 10;
 const REST_TIME: Duration = Duration::from_secs(1);
 /// So many bytes the head of a response may have.
 const HEAD: usize = 8 << 10;
-/// How long a connection is kept while there is nothing to send.
-const IDLE: Duration = Duration::from_secs(30);
 const AGENT: &str = concat!("caudal/", env!("CARGO_PKG_VERSION"));
 
 /// What is to be delivered: the messages of a session.
@@ -45,6 +43,8 @@ pub(crate) struct Pace {
     pub(crate) backoff: Backoff,
     /// How long one try may take.
     pub(crate) attempt: Duration,
+    /// How long a connection is kept while there is nothing to send.
+    pub(crate) idle: Duration,
 }
 
 impl Default for Pace {
@@ -58,6 +58,7 @@ impl Default for Pace {
                 tries: Some(7),
             },
             attempt: Duration::from_secs(10),
+            idle: Duration::from_secs(30),
         }
     }
 }
@@ -125,7 +126,7 @@ impl Courier<'_> {
     /// The next message; a connection that waits for long is closed.
     async fn next(&mut self, outbox: &mut impl Outbox) -> Option<(u64, Bytes)> {
         if self.line.is_some() {
-            if let Ok(next) = timeout(IDLE, outbox.next()).await {
+            if let Ok(next) = timeout(self.pace.idle, outbox.next()).await {
                 return next;
             }
             self.line = None;

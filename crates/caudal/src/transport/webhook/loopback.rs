@@ -170,6 +170,7 @@ fn pace(tries: u32) -> Pace {
             tries: Some(tries),
         },
         attempt: Duration::from_secs(30),
+        idle: Duration::from_secs(30),
     }
 }
 
@@ -540,6 +541,59 @@ async fn delivery_may_be_stopped_and_begun_again() {
     assert!(matches!(pair.deliver(&mut list, 0).await, Ended::Empty));
     pair.has(1..=3).await;
     pair.has_no_more().await;
+}
+
+/// Has a second message only when the connection of the first has ended.
+struct Patient {
+    list: List,
+    closed: Arc<tokio::sync::Semaphore>,
+}
+
+impl Outbox for Patient {
+    async fn next(&mut self) -> Option<(u64, Bytes)> {
+        let (number, message) = self.list.next().await?;
+        if number == 2 {
+            let _ = self.closed.acquire().await.unwrap();
+        }
+        Some((number, message))
+    }
+
+    fn acknowledge(&mut self, number: u64) {
+        self.list.acknowledge(number);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_used_is_closed() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let closed = Arc::new(tokio::sync::Semaphore::new(0));
+    let mut outbox = Patient {
+        list: List::of(2),
+        closed: Arc::clone(&closed),
+    };
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut request = Vec::new();
+            while !request.ends_with(b"}") {
+                socket.read_buf(&mut request).await.unwrap();
+            }
+            let answer = b"HTTP/1.1 204 No Content\r\n\r\n";
+            socket.write_all(answer).await.unwrap();
+            // Until the other side closes it.
+            let _ = socket.read_to_end(&mut request).await;
+            closed.add_permits(1);
+        }
+    });
+    let registration = registered_at(address).await;
+    let mut pace = pace(0);
+    pace.idle = Duration::from_millis(10);
+    let ended = timeout(
+        Duration::from_secs(60),
+        deliver(&registration, &mut outbox, &pace),
+    );
+    assert!(matches!(ended.await, Ok(Ended::Empty)));
+    assert_eq!(outbox.list.acknowledged(), [1, 2]);
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ pub use target::UrlError;
 pub(crate) use {
     deliver::{Ended, Outbox, Pace, deliver},
     receiver::Hook,
-    register::{RegisterError, Registration, register},
+    register::{Registration, register},
 };
 
 /// Seconds of Unix time.

@@ -18,6 +18,8 @@ pub(crate) struct HookUrl {
     text: String,
     uri: Uri,
     port: u16,
+    /// With what is asked behind it.
+    path: String,
 }
 
 /// Why a text is not the URL of a webhook.
@@ -85,8 +87,13 @@ impl HookUrl {
         if port == 0 {
             return Err(UrlError::Port);
         }
-        let text = text.to_owned();
-        Ok(Self { text, uri, port })
+        let query = uri.query().map(|query| format!("?{query}"));
+        Ok(Self {
+            text: text.to_owned(),
+            port,
+            path: uri.path().to_owned() + &query.unwrap_or_default(),
+            uri,
+        })
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -97,13 +104,12 @@ impl HookUrl {
     pub(crate) fn target(&self) -> Target<'_> {
         let host = self.uri.host().unwrap_or_default();
         let inner = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
-        let path = self.uri.path_and_query().map(|path| path.as_str());
         Target {
             secure: self.uri.scheme_str() == Some("https"),
             host: inner.unwrap_or(host),
             port: self.port,
             authority: self.uri.authority().map_or("", |all| all.as_str()),
-            path: path.unwrap_or("/"),
+            path: &self.path,
         }
     }
 
