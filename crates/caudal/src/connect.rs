@@ -79,7 +79,8 @@ impl Connect {
         self
     }
 
-    /// Lets an HTTP server speak first: its messages come to this receiver.
+    /// Lets an HTTP server speak first: its messages come to this receiver, whatever
+    /// the fragment of the address says.
     #[cfg(feature = "webhook")]
     pub fn webhook(mut self, receiver: &transport::webhook::Receiver) -> Self {
         self.webhook = Some(receiver.clone());

@@ -23,7 +23,7 @@ use super::target::TargetError;
 use super::*;
 use crate::config::Config;
 use crate::reconnect::Backoff;
-use crate::transport::http::{Body, Options, read};
+use crate::transport::http::{Body, ClientOptions, Options, dial_at, read};
 
 /// What the web server of a client does with one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -174,9 +174,15 @@ fn pace(tries: u32) -> Pace {
     }
 }
 
+fn private() -> Options {
+    Options {
+        private_webhooks: true,
+        ..Options::default()
+    }
+}
+
 async fn registered(url: &str) -> Registration {
-    let mut options = Options::default();
-    options.private_webhooks = true;
+    let options = private();
     let body = serde_json::json!({ "url": url }).to_string();
     register(body.as_bytes(), &options).await.unwrap()
 }
@@ -203,8 +209,7 @@ impl Pair {
         let address = listener.local_addr().unwrap();
         let receiver = Receiver::new(&format!("http://{address}/hook")).unwrap();
         let hook = receiver.open(&Config::default()).unwrap();
-        let mut options = Options::default();
-        options.private_webhooks = true;
+        let options = private();
         let registration = register(&hook.ask(), &options).await.unwrap();
         hook.begin(&registration.answer(0)).unwrap();
         Self {
@@ -289,8 +294,7 @@ async fn a_receiver_that_is_not_there_yet_is_waited_for() {
     let address = socket.local_addr().unwrap();
     let receiver = Receiver::new(&format!("http://{address}/hook")).unwrap();
     let mut hook = receiver.open(&Config::default()).unwrap();
-    let mut options = Options::default();
-    options.private_webhooks = true;
+    let options = private();
     let registration = register(&hook.ask(), &options).await.unwrap();
     hook.begin(&registration.answer(0)).unwrap();
 
@@ -361,6 +365,36 @@ async fn an_inner_address_is_not_even_dialled() {
         );
     }
     assert_eq!(site.connections(), 0);
+}
+
+#[tokio::test]
+async fn the_address_that_was_checked_is_the_one_that_is_called() {
+    let site = Site::start(Some(Receiver::new("http://a/").unwrap()), &[]).await;
+    // A second look at this name would find nothing.
+    let url = target::HookUrl::parse("http://name.invalid:1/").unwrap();
+    let options = ClientOptions::default();
+    let mut socket = dial_at(site.address, &url.target(), &options)
+        .await
+        .unwrap();
+    let request = b"POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    socket.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    assert_eq!(site.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn large_messages_arrive_whole() {
+    let mut pair = Pair::new(&[]).await;
+    let large = Bytes::from(vec![b'x'; 1 << 20]);
+    let mut list = List::of(0);
+    list.messages = (1..=3).map(|n| (n, large.clone())).collect();
+    assert!(matches!(pair.deliver(&mut list, 0).await, Ended::Empty));
+    for _ in 1..=3 {
+        let frame = poll_fn(|cx| pair.hook.poll_frame(cx)).await.unwrap();
+        assert!(frame == large);
+    }
 }
 
 #[tokio::test]

@@ -117,8 +117,10 @@ mod tests {
     use super::*;
 
     async fn status(body: &str, private: bool) -> Result<Registration, u16> {
-        let mut options = Options::default();
-        options.private_webhooks = private;
+        let options = Options {
+            private_webhooks: private,
+            ..Options::default()
+        };
         let registered = register(body.as_bytes(), &options).await;
         registered.map_err(|error| error.status().as_u16())
     }
