@@ -30,6 +30,8 @@ use crate::transport::http::{Body, ClientOptions, Options, dial_at, read};
 enum Act {
     Pass,
     Answer(u16),
+    /// Accepts it, with so many bytes in the response.
+    Say(usize),
     /// The receiver gets it, and its answer is lost.
     PassAndHangUp,
     HangUp,
@@ -115,6 +117,7 @@ async fn serve(
             Err(Cut)
         }
         Act::HangUp => Err(Cut),
+        Act::Say(size) => Ok(Response::new(Body::whole(vec![b'x'; size]))),
         Act::Answer(status) => {
             let response = Response::builder().status(status);
             Ok(response.body(Body::whole("no")).unwrap())
@@ -533,6 +536,17 @@ async fn only_so_much_of_a_response_is_read() {
         let registration = registered_at(address).await;
         let ended = run(&registration, &mut List::of(1), &pace(0)).await;
         assert_eq!(matches!(ended, Ended::Empty), fits, "{size}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_if_its_response_was_read() {
+    for (size, connections) in [(0, 1), (4096, 1), (4097, 2)] {
+        let site = Site::start(None, &[Act::Say(size), Act::Say(0)]).await;
+        let registration = registered_at(site.address).await;
+        let ended = run(&registration, &mut List::of(2), &pace(0)).await;
+        assert!(matches!(ended, Ended::Empty), "{ended:?}");
+        assert_eq!(site.connections(), connections, "{size}");
     }
 }
 
