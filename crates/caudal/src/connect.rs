@@ -39,6 +39,8 @@ where
         told: None,
         #[cfg(feature = "http")]
         http: http::ClientOptions::default(),
+        #[cfg(feature = "webhook")]
+        webhook: None,
     }
 }
 
@@ -53,6 +55,8 @@ pub struct Connect {
     told: Option<Told>,
     #[cfg(feature = "http")]
     http: http::ClientOptions,
+    #[cfg(feature = "webhook")]
+    webhook: Option<transport::webhook::Receiver>,
 }
 
 impl Connect {
@@ -72,6 +76,14 @@ impl Connect {
     #[cfg(feature = "http")]
     pub fn http(mut self, options: http::ClientOptions) -> Self {
         self.http = options;
+        self
+    }
+
+    /// Lets an HTTP server speak first: its messages come to this receiver, whatever
+    /// the fragment of the address says.
+    #[cfg(feature = "webhook")]
+    pub fn webhook(mut self, receiver: &transport::webhook::Receiver) -> Self {
+        self.webhook = Some(receiver.clone());
         self
     }
 
@@ -132,6 +144,8 @@ impl IntoFuture for Connect {
                 config: Arc::clone(&config),
                 #[cfg(feature = "http")]
                 http: self.http,
+                #[cfg(feature = "webhook")]
+                webhook: self.webhook,
             });
             let transport = open(Arc::clone(&dial)).await?;
             let reconnect = self.backoff.map(|backoff| Reconnect {
@@ -160,6 +174,8 @@ struct Dial {
     config: Arc<Config>,
     #[cfg(feature = "http")]
     http: http::ClientOptions,
+    #[cfg(feature = "webhook")]
+    webhook: Option<transport::webhook::Receiver>,
 }
 
 /// Opens a transport to an endpoint.
@@ -228,6 +244,10 @@ async fn open_url(
 ) -> Result<Box<dyn Transport>, Option<std::io::Error>> {
     let (options, config) = (&dial.http, &dial.config);
     let opened = match dial.endpoint.address() {
+        #[cfg(feature = "webhook")]
+        Address::Http { .. } if let Some(receiver) = &dial.webhook => {
+            transport::webhook::connect(target, options, config, receiver).await
+        }
         #[cfg(feature = "ws")]
         Address::WebSocket { .. } => transport::ws::connect(target, options, config).await,
         #[cfg(feature = "sse")]

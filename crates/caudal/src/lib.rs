@@ -180,6 +180,8 @@ pub use tap::{Direction, Redacted, Tap};
 pub use transport::http;
 #[cfg(feature = "tls")]
 pub use transport::tls;
+#[cfg(feature = "webhook")]
+pub use transport::webhook;
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

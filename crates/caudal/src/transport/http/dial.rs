@@ -72,20 +72,43 @@ pub(crate) enum Socket {
 
 /// Opens a socket to the host of a URL.
 pub(crate) async fn dial(target: &Target<'_>, options: &ClientOptions) -> io::Result<Socket> {
+    let socket = TcpStream::connect((target.host, target.port)).await?;
+    dress(socket, target, options).await
+}
+
+/// Opens a socket to an address that has been looked up and checked. The host of the
+/// URL is not looked up again; with TLS it is what the certificate must name.
+#[cfg(feature = "webhook")]
+pub(crate) async fn dial_at(
+    address: std::net::SocketAddr,
+    target: &Target<'_>,
+    options: &ClientOptions,
+) -> io::Result<Socket> {
+    let socket = TcpStream::connect(address).await?;
+    dress(socket, target, options).await
+}
+
+/// Makes of a socket what the URL asks for.
+async fn dress(
+    socket: TcpStream,
+    target: &Target<'_>,
+    options: &ClientOptions,
+) -> io::Result<Socket> {
+    tcp::set_up(&socket)?;
+    if !target.secure {
+        return Ok(Socket::Plain(socket));
+    }
+    #[cfg(feature = "tls")]
+    {
+        let secured = options.tls.connect(target.host, socket).await?;
+        Ok(Socket::Secure(Box::new(secured)))
+    }
     #[cfg(not(feature = "tls"))]
-    if target.secure {
+    {
         let _ = options;
         let hint = "TLS is not built in: the feature `tls` has it";
-        return Err(io::Error::new(io::ErrorKind::Unsupported, hint));
+        Err(io::Error::new(io::ErrorKind::Unsupported, hint))
     }
-    let socket = TcpStream::connect((target.host, target.port)).await?;
-    tcp::set_up(&socket)?;
-    #[cfg(feature = "tls")]
-    if target.secure {
-        let socket = options.tls.connect(target.host, socket).await?;
-        return Ok(Socket::Secure(Box::new(socket)));
-    }
-    Ok(Socket::Plain(socket))
 }
 
 impl AsyncRead for Socket {

@@ -32,6 +32,12 @@ pub use options::{Allowed, Authorize, Caller, Options, Secret};
 pub(crate) use serve::{Listener, Visit};
 pub use service::Http;
 pub use status::Reply;
+#[cfg(feature = "webhook")]
+pub(crate) use {
+    body::{ReadError, read},
+    dial::dial_at,
+    service::is_json,
+};
 
 /// A response that carries JSON.
 fn json(status: StatusCode, text: Bytes) -> Response<Body> {
@@ -39,7 +45,7 @@ fn json(status: StatusCode, text: Bytes) -> Response<Body> {
 }
 
 /// A response that tells a person what is wrong.
-fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
+pub(crate) fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
     with_type(status, "text/plain; charset=utf-8", Body::whole(text))
 }
 

@@ -240,7 +240,7 @@ fn not_allowed() -> Response<Body> {
 }
 
 /// Whether a body says that it is JSON.
-fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     const KNOWN: [&[u8]; 3] = [
         b"application/json",
         b"application/json-rpc",

@@ -1,0 +1,170 @@
+//! The `PUT` that says where the server's messages go.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use super::sign::Key;
+use super::target::{HookUrl, TargetError, UrlError};
+use crate::transport::http::Options;
+
+/// So many bytes the body of the `PUT` may have.
+const LARGEST: usize = 4 << 10;
+/// How long a name may take to be found.
+const LOOKUP: Duration = Duration::from_secs(5);
+
+/// Where messages go, and what they are signed with.
+#[derive(Clone, Debug)]
+pub(crate) struct Registration {
+    pub(super) url: HookUrl,
+    pub(super) key: Key,
+    /// What the ids of its messages have in common.
+    name: String,
+    pub(super) private: bool,
+}
+
+impl Registration {
+    /// The body of the `201`. Messages up to number `cursor` are acknowledged; the
+    /// first one to be delivered is the next.
+    pub(crate) fn answer(&self, cursor: u64) -> Bytes {
+        let secret = self.key.reveal();
+        let answer = serde_json::json!({ "secret": secret, "cursor": cursor });
+        answer.to_string().into()
+    }
+
+    /// The id of a message.
+    pub(super) fn id(&self, number: u64) -> String {
+        format!("msg_{}_{number}", self.name)
+    }
+}
+
+/// Why nothing was registered. The message is for the one who asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RegisterError {
+    #[error("the body is larger than {LARGEST} bytes")]
+    TooLarge,
+    #[error("send a URL, as in {{\"url\":\"https://…\"}}")]
+    Malformed(#[source] serde_json::Error),
+    #[error("{0}")]
+    Url(UrlError),
+    /// One text for all causes: which names are known inside is nobody's business.
+    #[error("the host of the URL may not be called, or cannot be found")]
+    Target(#[source] TargetError),
+    #[error("there is no randomness to make a secret of")]
+    Random(#[source] getrandom::Error),
+}
+
+impl RegisterError {
+    /// The status of the answer.
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Malformed(_) | Self::Url(_) => StatusCode::BAD_REQUEST,
+            Self::Target(_) => StatusCode::FORBIDDEN,
+            Self::Random(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Ask {
+    url: String,
+}
+
+/// Reads the body of a `PUT`, checks where its URL leads, and makes a secret.
+///
+/// To be called when the caller is let in and its session is known or opened:
+///
+/// 1. `register(&body, options)`; an error is answered with its
+///    [`status`](RegisterError::status) and text, and no session is opened.
+/// 2. Answer `201`, JSON, with [`Registration::answer`] and the session's header.
+/// 3. Run [`deliver`](super::deliver()) in a task, for as long as this way to the
+///    client is the open one; dropping it stops it.
+pub(crate) async fn register(
+    body: &[u8],
+    options: &Options,
+) -> Result<Registration, RegisterError> {
+    if body.len() > LARGEST {
+        return Err(RegisterError::TooLarge);
+    }
+    let Ask { url } = serde_json::from_slice(body).map_err(RegisterError::Malformed)?;
+    let url = HookUrl::parse(&url).map_err(RegisterError::Url)?;
+    let private = options.private_webhooks;
+    let resolved = tokio::time::timeout(LOOKUP, url.resolve(private)).await;
+    let late = |_| Err(TargetError::Unknown(io::ErrorKind::TimedOut.into()));
+    resolved
+        .unwrap_or_else(late)
+        .map_err(RegisterError::Target)?;
+    Ok(Registration {
+        url,
+        key: Key::random().map_err(RegisterError::Random)?,
+        name: random_name().map_err(RegisterError::Random)?,
+        private,
+    })
+}
+
+/// 128 random bits.
+pub(super) fn random_name() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn status(body: &str, private: bool) -> Result<Registration, u16> {
+        let options = Options {
+            private_webhooks: private,
+            ..Options::default()
+        };
+        let registered = register(body.as_bytes(), &options).await;
+        registered.map_err(|error| error.status().as_u16())
+    }
+
+    #[tokio::test]
+    async fn a_url_is_registered_with_a_new_secret() {
+        let body = r#"{"url":"http://127.0.0.1:9/hook?a=b","more":[1]}"#;
+        let one = status(body, true).await.unwrap();
+        let two = status(body, true).await.unwrap();
+        assert_eq!(one.url.as_str(), "http://127.0.0.1:9/hook?a=b");
+        assert!(one.key != two.key && one.name != two.name);
+        let answer: serde_json::Value = serde_json::from_slice(&one.answer(7)).unwrap();
+        assert_eq!(answer["cursor"], 7);
+        let secret = answer["secret"].as_str().unwrap();
+        assert_eq!(Key::parse(secret).as_ref(), Some(&one.key));
+        let shown = format!("{one:?}");
+        assert!(
+            !shown.contains("whsec") && !shown.contains("hook?"),
+            "{shown}"
+        );
+        assert!(one.id(12).starts_with("msg_") && one.id(12).ends_with("_12"));
+    }
+
+    #[tokio::test]
+    async fn what_may_not_be_called_is_not_registered() {
+        let bad = [
+            ("", 400),
+            ("{", 400),
+            ("[]", 400),
+            (r#"{"uri":"http://a/"}"#, 400),
+            (r#"{"url":1}"#, 400),
+            (r#"{"url":"ftp://a/"}"#, 400),
+            (r#"{"url":"http://u:p@127.0.0.1/"}"#, 400),
+            (r#"{"url":"http://127.0.0.1/"}"#, 403),
+            (r#"{"url":"http://localhost/"}"#, 403),
+            (r#"{"url":"http://[::1]/"}"#, 403),
+            (r#"{"url":"http://169.254.169.254/"}"#, 403),
+        ];
+        for (body, code) in bad {
+            let refused = status(body, false).await.map(|_| ());
+            assert_eq!(refused, Err(code), "{body}");
+        }
+        let deep = "[".repeat(LARGEST);
+        assert_eq!(status(&deep, true).await.map(|_| ()), Err(400));
+        assert_eq!(status(&(deep + "["), true).await.map(|_| ()), Err(413));
+    }
+}

@@ -1,0 +1,223 @@
+//! Signatures of [Standard Webhooks](https://www.standardwebhooks.com): who sent a
+//! message, when, and that nobody changed it.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::HeaderName;
+use sha2::Sha256;
+use subtle::{Choice, ConstantTimeEq as _};
+
+/// Names the message; the same in every try.
+pub(crate) const ID: HeaderName = HeaderName::from_static("webhook-id");
+/// When this try was made, in seconds of Unix time.
+pub(crate) const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+/// One signature or several, with spaces between.
+pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+
+/// So many seconds a timestamp may be off, in either direction.
+pub(crate) const WINDOW: u64 = 300;
+
+const PREFIX: &str = "whsec_";
+/// So many random bytes a new secret has.
+const FRESH: usize = 32;
+/// So many bytes a secret may have.
+const SIZES: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// The secret that both sides sign with.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Key(Vec<u8>);
+
+impl Key {
+    /// A new one.
+    ///
+    /// # Errors
+    /// The system has no randomness.
+    pub(crate) fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = vec![0; FRESH];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// Reads `whsec_…`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
+        SIZES.contains(&bytes.len()).then_some(Self(bytes))
+    }
+
+    /// `whsec_…`, to be told to the one who registers and to nobody else.
+    pub(crate) fn reveal(&self) -> String {
+        format!("{PREFIX}{}", STANDARD.encode(&self.0))
+    }
+
+    /// The value of `webhook-signature`.
+    pub(crate) fn sign(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
+        let mac = self.mac(id.as_bytes(), timestamp.to_string().as_bytes(), body);
+        format!("v1,{}", STANDARD.encode(mac))
+    }
+
+    /// Checks what came with a message against the time.
+    pub(crate) fn verify(&self, signed: &Signed<'_>, now: u64) -> Result<(), VerifyError> {
+        let timestamp = digits(signed.timestamp).ok_or(VerifyError::Malformed)?;
+        if now.abs_diff(timestamp) > WINDOW {
+            return Err(VerifyError::Timestamp);
+        }
+        let mac = self.mac(signed.id, signed.timestamp, signed.body);
+        // All are compared, so that the time does not tell which one was right.
+        let candidates = signed.signatures.split(|byte| *byte == b' ');
+        let found = candidates.fold(Choice::from(0), |found, candidate| {
+            let text = candidate.strip_prefix(b"v1,").unwrap_or_default();
+            let given = STANDARD.decode(text).unwrap_or_default();
+            found | given.ct_eq(&mac)
+        });
+        bool::from(found)
+            .then_some(())
+            .ok_or(VerifyError::Signature)
+    }
+
+    fn mac(&self, id: &[u8], timestamp: &[u8], body: &[u8]) -> [u8; 32] {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of HMAC may have any length");
+        for part in [id, b".", timestamp, b".", body] {
+            mac.update(part);
+        }
+        mac.finalize().into_bytes().into()
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+/// A message and its three headers, as they came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signed<'a> {
+    pub(crate) id: &'a [u8],
+    pub(crate) timestamp: &'a [u8],
+    pub(crate) signatures: &'a [u8],
+    pub(crate) body: &'a [u8],
+}
+
+/// Why a message is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum VerifyError {
+    #[error("the timestamp is not a number")]
+    Malformed,
+    #[error("the timestamp is more than {WINDOW} s off")]
+    Timestamp,
+    #[error("no signature is right")]
+    Signature,
+}
+
+/// Reads a number as it is signed: digits, and nothing else.
+pub(crate) fn digits(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let only = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| only)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example in the reference implementations of the specification.
+    const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const NAME: &str = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+    const TIME: u64 = 1_614_265_330;
+    const BODY: &[u8] = br#"{"test": 2432232314}"#;
+    const GOOD: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+
+    fn verify(id: &str, timestamp: &str, signatures: &str, body: &[u8]) -> Result<(), VerifyError> {
+        let signed = Signed {
+            id: id.as_bytes(),
+            timestamp: timestamp.as_bytes(),
+            signatures: signatures.as_bytes(),
+            body,
+        };
+        Key::parse(KEY).unwrap().verify(&signed, TIME)
+    }
+
+    #[test]
+    fn signatures_are_those_of_the_specification() {
+        let key = Key::parse(KEY).unwrap();
+        assert_eq!(key.sign(NAME, TIME, BODY), GOOD);
+        assert_eq!(key.reveal(), KEY);
+        // Computed with another implementation of HMAC.
+        let key = Key((0..32).collect());
+        let body = r#"{"jsonrpc":"2.0","method":"é"}"#.as_bytes();
+        assert_eq!(
+            key.sign("msg_a_1", 1_700_000_000, body),
+            "v1,Lj8wx2BKh+HMR3O9wrH3PJN+nmvsUZRu/7aLrEDjxuA=",
+        );
+    }
+
+    #[test]
+    fn one_right_signature_among_many_is_enough() {
+        let time = TIME.to_string();
+        let wrong = "v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+        for good in [
+            GOOD.to_owned(),
+            format!("{wrong} {GOOD}"),
+            format!("{GOOD} {wrong}"),
+            format!("v1a,AAAA {GOOD} x  "),
+        ] {
+            assert_eq!(verify(NAME, &time, &good, BODY), Ok(()), "{good}");
+        }
+        let v2 = GOOD.replace("v1", "v2");
+        let (bare, short) = (&GOOD[3..], &GOOD[..20]);
+        for bad in ["", " ", "v1,", wrong, &v2, bare, short, &format!("{GOOD}A")] {
+            let refused = verify(NAME, &time, bad, BODY);
+            assert_eq!(refused, Err(VerifyError::Signature), "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_signed_part_counts() {
+        let time = TIME.to_string();
+        let refused = Err(VerifyError::Signature);
+        assert_eq!(verify("msg_other", &time, GOOD, BODY), refused);
+        assert_eq!(verify(NAME, &(TIME + 1).to_string(), GOOD, BODY), refused);
+        assert_eq!(verify(NAME, &time, GOOD, b"{}"), refused);
+        let other = Key((0..32).collect()).sign(NAME, TIME, BODY);
+        assert_eq!(verify(NAME, &time, &other, BODY), refused);
+    }
+
+    #[test]
+    fn a_timestamp_may_be_five_minutes_off_and_no_more() {
+        let key = Key::parse(KEY).unwrap();
+        let at = |timestamp: u64| {
+            let signature = key.sign(NAME, timestamp, BODY);
+            verify(NAME, &timestamp.to_string(), &signature, BODY)
+        };
+        assert_eq!(at(TIME - 300), Ok(()));
+        assert_eq!(at(TIME + 300), Ok(()));
+        assert_eq!(at(TIME - 301), Err(VerifyError::Timestamp));
+        assert_eq!(at(TIME + 301), Err(VerifyError::Timestamp));
+        assert_eq!(at(0), Err(VerifyError::Timestamp));
+        assert_eq!(at(u64::MAX), Err(VerifyError::Timestamp));
+        for bad in ["", "x", "-1", "+1614265330", " 1614265330", "1614265330.0"] {
+            let refused = verify(NAME, bad, GOOD, BODY);
+            assert_eq!(refused, Err(VerifyError::Malformed), "{bad}");
+        }
+        let huge = "99999999999999999999";
+        assert_eq!(verify(NAME, huge, GOOD, BODY), Err(VerifyError::Malformed));
+    }
+
+    #[test]
+    fn secrets_are_random_and_of_a_sound_length() {
+        let (one, two) = (Key::random().unwrap(), Key::random().unwrap());
+        assert_ne!(one, two);
+        assert_eq!(Key::parse(&one.reveal()), Some(one.clone()));
+        assert_eq!(format!("{one:?}"), "Key(…)");
+        let of = |size| format!("whsec_{}", STANDARD.encode(vec![7; size]));
+        assert!(Key::parse(&of(24)).is_some() && Key::parse(&of(64)).is_some());
+        assert!(Key::parse(&of(23)).is_none() && Key::parse(&of(65)).is_none());
+        for bad in ["", "whsec_", "whsec_!", &KEY[6..]] {
+            assert!(Key::parse(bad).is_none(), "{bad}");
+        }
+    }
+}
