@@ -37,7 +37,7 @@ fn json(status: StatusCode, text: Bytes) -> Response<Body> {
 }
 
 /// A response that tells a person what is wrong.
-fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
+pub(crate) fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
     with_type(status, "text/plain; charset=utf-8", Body::whole(text))
 }
 

@@ -116,6 +116,8 @@ where
         .max_header_list_size(HEAD as u32)
         .keep_alive_interval(options.ping_interval)
         .keep_alive_timeout(options.ping_timeout);
+    #[cfg(feature = "ws")]
+    builder.http2().enable_connect_protocol();
     let visit = Arc::new(visit);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&visit));
