@@ -107,6 +107,17 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         std::future::poll_fn(|cx| self.poll_close(cx)).await;
     }
 
+    /// Bytes that its own buffers have room for.
+    #[cfg(test)]
+    pub(super) fn buffered(&self) -> usize {
+        self.wire.output.len() + self.wire.room()
+    }
+
+    #[cfg(test)]
+    pub(super) const fn is_bloated(&self) -> bool {
+        self.bloated
+    }
+
     /// Looks for a message in what has come in.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReceiveError>> {
         loop {

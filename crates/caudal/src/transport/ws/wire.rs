@@ -54,6 +54,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         !self.input.is_empty() || self.bounds.is_amid_message()
     }
 
+    /// What an idle one holds.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.input.capacity()
+    }
+
     fn hear(&mut self) {
         self.heard = Instant::now();
         self.asked = false;
