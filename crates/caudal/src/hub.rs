@@ -73,8 +73,20 @@ impl Hub {
 
     /// Runs a connection in a task of its own.
     pub(crate) fn start(self: &Arc<Self>, transport: impl Transport) -> Arc<Link> {
+        self.start_with(transport, |_| ())
+    }
+
+    /// The same; `prepare` sees the connection before it begins.
+    pub(crate) fn start_with(
+        self: &Arc<Self>,
+        transport: impl Transport,
+        prepare: impl FnOnce(&Link),
+    ) -> Arc<Link> {
         let hub = Arc::clone(self);
-        let attend = move |link: &Arc<Link>| hub.attend(link);
+        let attend = move |link: &Arc<Link>| {
+            prepare(link);
+            hub.attend(link)
+        };
         let router = Arc::clone(&self.router);
         let config = Arc::clone(&self.config);
         let link = peer::start(transport, router, config, None, attend);

@@ -137,6 +137,8 @@ async fn run<S>(
         .max_header_list_size(HEAD as u32)
         .keep_alive_interval(options.ping_interval)
         .keep_alive_timeout(options.ping_timeout);
+    #[cfg(feature = "ws")]
+    builder.http2().enable_connect_protocol();
     let place = Arc::new(place);
     let service = service_fn(move |mut request: Request<Incoming>| {
         mark(request.extensions_mut());

@@ -1,0 +1,137 @@
+//! A client's side of the handshake.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use bytes::Buf;
+use http::header::{
+    AUTHORIZATION, CONNECTION, HOST, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tungstenite::handshake::{client::generate_key, derive_accept_key};
+use tungstenite::protocol::Role;
+
+use super::socket::WebSocket;
+use crate::config::Config;
+use crate::endpoint::Target;
+use crate::transport::Transport;
+use crate::transport::http::{Body, ClientOptions, dial};
+
+/// So many bytes the head of the answer may have.
+const HEAD: usize = 64 << 10;
+/// So many characters of a refusal are shown,
+const SHOWN: usize = 200;
+/// and so long they may take to come.
+const REFUSAL: Duration = Duration::from_secs(2);
+
+/// Opens a WebSocket as a client.
+pub(crate) async fn connect(
+    target: &Target<'_>,
+    options: &ClientOptions,
+    config: &Config,
+) -> io::Result<Box<dyn Transport>> {
+    let key = generate_key();
+    let request = request(target, options, &key)?;
+    let socket = TokioIo::new(dial(target, options).await?);
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(HEAD);
+    let (mut sender, connection) = builder.handshake(socket).await.map_err(io::Error::other)?;
+    tokio::spawn(connection.with_upgrades());
+    let response = sender.send_request(request);
+    let response = response.await.map_err(io::Error::other)?;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(refused(response).await);
+    }
+    check(response.headers(), &key)?;
+    let upgraded = hyper::upgrade::on(response).await;
+    let upgraded = TokioIo::new(upgraded.map_err(io::Error::other)?);
+    let socket = WebSocket::new(upgraded, Role::Client, config.policy.max_message)
+        .with_remote(Some(target.authority.to_owned()));
+    Ok(Box::new(socket))
+}
+
+fn request(target: &Target<'_>, options: &ClientOptions, key: &str) -> io::Result<Request<Body>> {
+    let value = |text: &str| HeaderValue::from_str(text).map_err(invalid);
+    let mut headers = options.headers.clone();
+    headers.insert(HOST, value(target.authority)?);
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    headers.insert(SEC_WEBSOCKET_KEY, value(key)?);
+    if let Some(token) = &options.token {
+        let mut bearer = value(&format!("Bearer {}", token.0))?;
+        bearer.set_sensitive(true);
+        headers.insert(AUTHORIZATION, bearer);
+    }
+    // What is asked may follow the host at once.
+    let path = match target.path.starts_with('/') {
+        true => target.path.to_owned(),
+        false => format!("/{}", target.path),
+    };
+    let mut request = Request::get(path).body(Body::empty()).map_err(invalid)?;
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error)
+}
+
+/// Whether the server has understood, and has promised nothing that was not asked.
+fn check(headers: &HeaderMap, key: &str) -> io::Result<()> {
+    let proof = derive_accept_key(key.as_bytes());
+    let is = |name, text: &str| {
+        let value = headers.get(name).map(HeaderValue::as_bytes);
+        value.is_some_and(|value| value.eq_ignore_ascii_case(text.as_bytes()))
+    };
+    let proven = headers
+        .get(SEC_WEBSOCKET_ACCEPT)
+        .is_some_and(|value| value == proof.as_str());
+    let asked_for = !headers.contains_key("sec-websocket-extensions")
+        && !headers.contains_key("sec-websocket-protocol");
+    if is(UPGRADE, "websocket") && proven && asked_for {
+        return Ok(());
+    }
+    let text = "the server's answer does not begin a WebSocket";
+    Err(io::Error::new(io::ErrorKind::InvalidData, text))
+}
+
+/// What the server said instead of yes.
+async fn refused(response: Response<Incoming>) -> io::Error {
+    let status = response.status();
+    let mut text = Vec::new();
+    // What has come until then is shown.
+    let _ = tokio::time::timeout(REFUSAL, read(response.into_body(), &mut text)).await;
+    let text: String = String::from_utf8_lossy(&text).chars().take(SHOWN).collect();
+    let kind = match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => io::ErrorKind::PermissionDenied,
+        _ => io::ErrorKind::Other,
+    };
+    let text = match text.trim() {
+        "" => format!("the server answered {status}"),
+        text => format!("the server answered {status}: {text}"),
+    };
+    io::Error::new(kind, text)
+}
+
+/// Reads as much of a body as is shown.
+async fn read(body: Incoming, text: &mut Vec<u8>) {
+    let mut body = pin!(body);
+    // A character has four bytes at most.
+    while text.len() < SHOWN * 4 {
+        let next = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+        let Some(Ok(frame)) = next.await else {
+            return;
+        };
+        if let Ok(data) = frame.into_data() {
+            let (shown, _) = data.split_at(data.remaining().min(SHOWN * 4));
+            text.extend_from_slice(shown);
+        }
+    }
+}
