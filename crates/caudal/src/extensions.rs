@@ -35,21 +35,6 @@ impl Extensions {
         map.insert(TypeId::of::<T>(), Arc::new(value));
     }
 
-    /// Puts in all that is in another one.
-    #[cfg(feature = "ws")]
-    pub(crate) fn extend(&self, other: &Self) {
-        let found = other
-            .0
-            .read()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .clone();
-        let mut map = self
-            .0
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        map.extend(found);
-    }
-
     /// The value of this type, if there is one.
     ///
     /// ```

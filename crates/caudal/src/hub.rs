@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::extensions::Extensions;
 use crate::peer::{self, Link, Order, Peer};
 use crate::router::Router;
 use crate::stats::Stats;
@@ -73,23 +74,20 @@ impl Hub {
 
     /// Runs a connection in a task of its own.
     pub(crate) fn start(self: &Arc<Self>, transport: impl Transport) -> Arc<Link> {
-        self.start_with(transport, |_| ())
+        self.start_with(transport, Extensions::default())
     }
 
-    /// The same; `prepare` sees the connection before it begins.
+    /// The same with values that travel with the connection.
     pub(crate) fn start_with(
         self: &Arc<Self>,
         transport: impl Transport,
-        prepare: impl FnOnce(&Link),
+        extensions: Extensions,
     ) -> Arc<Link> {
         let hub = Arc::clone(self);
-        let attend = move |link: &Arc<Link>| {
-            prepare(link);
-            hub.attend(link)
-        };
+        let attend = move |link: &Arc<Link>| hub.attend(link);
         let router = Arc::clone(&self.router);
         let config = Arc::clone(&self.config);
-        let link = peer::start(transport, router, config, None, attend);
+        let link = peer::start_with(transport, router, config, None, extensions, attend);
         if self.stop.is_cancelled() {
             link.order(Order::Drain(self.deadline()));
         }

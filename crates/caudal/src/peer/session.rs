@@ -11,6 +11,7 @@ use super::driver::Driver;
 use super::handle::Peer;
 use super::link::{Link, Order};
 use crate::config::Config;
+use crate::extensions::Extensions;
 use crate::handler::BoxFuture;
 use crate::reconnect::{Backoff, Gap};
 use crate::router::Router;
@@ -44,12 +45,26 @@ pub(crate) fn start<T: Transport, E: FnOnce() + Send + 'static>(
     reconnect: Option<Reconnect>,
     attend: impl FnOnce(&Arc<Link>) -> E,
 ) -> Arc<Link> {
+    let extensions = Extensions::default();
+    start_with(transport, router, config, reconnect, extensions, attend)
+}
+
+/// The same with values that travel with the connection.
+pub(crate) fn start_with<T: Transport, E: FnOnce() + Send + 'static>(
+    transport: T,
+    router: impl Into<Arc<Router>>,
+    config: impl Into<Arc<Config>>,
+    reconnect: Option<Reconnect>,
+    extensions: Extensions,
+    attend: impl FnOnce(&Arc<Link>) -> E,
+) -> Arc<Link> {
     let framing = transport.framing();
     let link = Link::new(
         config.into(),
         framing,
         State::Connected,
         reconnect.is_some(),
+        extensions,
     );
     if let Some(remote) = transport.remote() {
         let _ = link.remote.set(remote);

@@ -107,6 +107,7 @@ impl Link {
         framing: Framing,
         state: State,
         reconnects: bool,
+        extensions: Extensions,
     ) -> Arc<Self> {
         let now = Instant::now().into_std();
         let pending = Pending::new(config.limits.pending, config.id_format, now);
@@ -114,7 +115,7 @@ impl Link {
             config,
             framing,
             stats: Counters::default(),
-            extensions: Extensions::default(),
+            extensions,
             remote: OnceLock::new(),
             reconnects,
             keeps_calls: AtomicBool::new(false),
@@ -146,7 +147,13 @@ impl Link {
 
     /// What stands in the place of a connection where there is none.
     pub(crate) fn nowhere(config: Arc<Config>) -> Arc<Self> {
-        let link = Self::new(config, Framing::Line, State::Connecting, false);
+        let link = Self::new(
+            config,
+            Framing::Line,
+            State::Connecting,
+            false,
+            Extensions::default(),
+        );
         link.close(CloseReason::failed(NoConnection));
         link.announce_closed(None);
         // Its calls go on all the same.

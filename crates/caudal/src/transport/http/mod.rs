@@ -24,6 +24,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response};
 
 pub use body::Body;
+#[cfg(feature = "sse")]
+pub(crate) use body::Flow;
 pub use dial::ClientOptions;
 pub(crate) use dial::{Socket, dial};
 pub use http::StatusCode;
@@ -40,7 +42,7 @@ pub(crate) use {
 };
 
 /// A response that carries JSON.
-fn json(status: StatusCode, text: Bytes) -> Response<Body> {
+pub(crate) fn json(status: StatusCode, text: Bytes) -> Response<Body> {
     with_type(status, "application/json", Body::whole(text))
 }
 
@@ -49,7 +51,7 @@ pub(crate) fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
     with_type(status, "text/plain; charset=utf-8", Body::whole(text))
 }
 
-fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+pub(crate) fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let kind = HeaderValue::from_static(kind);

@@ -1,5 +1,7 @@
 //! Sessions whose server speaks when it is asked: long polling.
 
 mod client;
+mod server;
 
 pub(crate) use client::connect;
+pub(crate) use server::{begin, poll};

@@ -46,7 +46,10 @@ pub(crate) fn accept(http: &Http, link: &Arc<Link>, head: &mut Parts) -> Option<
         visit,
         remote: http.remote().map(|remote| remote.to_string()),
         pings: (options.ping_interval, options.ping_timeout),
-        found: options.authorize.is_some().then(|| link.extensions.clone()),
+        found: match options.authorize.is_some() {
+            true => link.extensions.clone(),
+            false => Extensions::default(),
+        },
     };
     tokio::spawn(run(http.hub().hold(), upgrade, guest));
     Some(handshake.agree())
@@ -59,7 +62,7 @@ struct Guest {
     remote: Option<String>,
     pings: (Duration, Duration),
     /// What the application found out about it.
-    found: Option<Extensions>,
+    found: Extensions,
 }
 
 async fn run(hub: Held, upgrade: OnUpgrade, guest: Guest) {
@@ -80,11 +83,7 @@ async fn run(hub: Held, upgrade: OnUpgrade, guest: Guest) {
         tracing::warn!(target: "caudal", "a WebSocket was refused: too many");
         return socket.refuse().await;
     }
-    hub.start_with(socket, |link| {
-        if let Some(found) = &guest.found {
-            link.extensions.extend(found);
-        }
-    });
+    hub.start_with(socket, guest.found);
 }
 
 /// A request for a WebSocket that is in order.

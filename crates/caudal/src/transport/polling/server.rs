@@ -1,0 +1,111 @@
+//! The server's side: polls of a session.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::header::CACHE_CONTROL;
+use http::{HeaderValue, Response, StatusCode};
+use tokio_util::sync::CancellationToken;
+
+use crate::transport::http::{Body, json};
+use crate::transport::session::{Keep, Reader, Visit};
+
+/// So many messages one response has at most,
+const MESSAGES: usize = 100;
+/// and no further one when it has so many bytes.
+const BYTES: usize = 1 << 20;
+
+/// Answers the poll that has opened a session.
+pub(crate) fn begin(visit: Visit) -> Response<Body> {
+    // From now on messages wait to be acknowledged.
+    drop(visit.outbox().attach(Keep::Acknowledged));
+    Page::new(0).into_response()
+}
+
+/// Acknowledges what the client has got, and waits for more.
+pub(crate) async fn poll(
+    visit: Visit,
+    cursor: u64,
+    wait: Duration,
+    stop: &CancellationToken,
+) -> Response<Body> {
+    let mut reader = visit.outbox().attach(Keep::Acknowledged);
+    visit.outbox().acknowledge(cursor);
+    reader.resume_after(cursor);
+    let mut page = Page::new(cursor);
+    let filled = poll_fn(|cx| page.poll_fill(cx, &mut reader, stop));
+    // Whatever there is when the time is up, is sent.
+    let _ = tokio::time::timeout(wait, filled).await;
+    match page.count {
+        0 => no_content(),
+        _ => page.into_response(),
+    }
+}
+
+/// Messages that go out together.
+struct Page {
+    cursor: u64,
+    count: usize,
+    messages: BytesMut,
+}
+
+impl Page {
+    fn new(cursor: u64) -> Self {
+        Self {
+            cursor,
+            count: 0,
+            messages: BytesMut::new(),
+        }
+    }
+
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &mut Reader,
+        stop: &CancellationToken,
+    ) -> Poll<()> {
+        while self.count < MESSAGES && self.messages.len() < BYTES {
+            match reader.poll_next(cx) {
+                Poll::Ready(Some((number, text))) => self.add(number, &text),
+                Poll::Ready(None) => break,
+                // The client may not be able to come again: it gets all there is
+                // before the end.
+                Poll::Pending if self.count == 0 || stop.is_cancelled() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn add(&mut self, number: u64, text: &[u8]) {
+        if self.count > 0 {
+            self.messages.extend_from_slice(b",");
+        }
+        self.messages.extend_from_slice(text);
+        self.count += 1;
+        self.cursor = number;
+    }
+
+    fn into_response(self) -> Response<Body> {
+        let mut text = BytesMut::with_capacity(self.messages.len() + 48);
+        let cursor = self.cursor;
+        text.extend_from_slice(format!(r#"{{"cursor":{cursor},"messages":["#).as_bytes());
+        text.extend_from_slice(&self.messages);
+        text.extend_from_slice(b"]}");
+        uncached(json(StatusCode::OK, text.freeze()))
+    }
+}
+
+fn no_content() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    uncached(response)
+}
+
+fn uncached(mut response: Response<Body>) -> Response<Body> {
+    let value = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(CACHE_CONTROL, value);
+    response
+}

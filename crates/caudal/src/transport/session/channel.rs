@@ -1,0 +1,176 @@
+//! A session as a transport: its peer sees nothing of HTTP.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use caudal_core::{CloseReason, Id, JsonRpcError, Message, decode, encode};
+use tokio::time::{Sleep, sleep};
+
+use super::inbox::Inbox;
+use super::outbox::Outbox;
+use super::table::Table;
+use super::waits::{Ids, Waits};
+use crate::config::Config;
+use crate::transport::{ReceiveError, Transport};
+
+/// How long the last messages of a session wait for a client that reads them,
+const READ: Duration = Duration::from_secs(5);
+/// and for one that has yet to come.
+const COME: Duration = Duration::from_millis(500);
+
+/// What the transport of a session and its HTTP requests share.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    pub(super) inbox: Inbox,
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) waits: Waits,
+}
+
+/// A session as a transport.
+pub(super) struct Channel {
+    pipe: Arc<Pipe>,
+    config: Arc<Config>,
+    table: Weak<Table>,
+    id: Arc<str>,
+    remote: Option<String>,
+    /// What was lent last.
+    message: Bytes,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Channel {
+    pub(super) fn new(
+        pipe: &Arc<Pipe>,
+        config: &Arc<Config>,
+        table: &Arc<Table>,
+        id: &Arc<str>,
+        remote: Option<String>,
+    ) -> Self {
+        Self {
+            pipe: Arc::clone(pipe),
+            config: Arc::clone(config),
+            table: Arc::downgrade(table),
+            id: Arc::clone(id),
+            remote,
+            message: Bytes::new(),
+            timer: None,
+        }
+    }
+
+    /// Gives a message to the POST that waits for it, or to the outbox.
+    fn poll_route(&self, cx: &mut Context<'_>, text: &[u8]) -> Poll<()> {
+        let pipe = &self.pipe;
+        if !pipe.waits.is_empty()
+            && let Some(ids) = Ids::answered(text)
+            && pipe.waits.answer(&ids, text, pipe.outbox.last())
+        {
+            return Poll::Ready(());
+        }
+        pipe.outbox.poll_push(cx, text)
+    }
+
+    /// Takes nothing in any more. What was accepted and has not begun is answered.
+    fn end_input(&self) {
+        for text in self.pipe.inbox.close() {
+            let Some(answer) = refusal(&text, &self.config) else {
+                continue;
+            };
+            let answered = Ids::answered(&answer).is_some_and(|ids| {
+                self.pipe
+                    .waits
+                    .answer(&ids, &answer, self.pipe.outbox.last())
+            });
+            if !answered {
+                self.pipe.outbox.push_back(answer);
+            }
+        }
+    }
+
+    fn end_output(&self) {
+        self.pipe.waits.close();
+        self.pipe.outbox.close();
+    }
+}
+
+/// The answer to a message that came too late.
+fn refusal(text: &[u8], config: &Config) -> Option<Bytes> {
+    let mut out = BytesMut::new();
+    let error = JsonRpcError::new(-32_000, "Server is shutting down");
+    let refuse = |out: &mut BytesMut, id: Id<'_>| encode::error(out, id, &error);
+    match decode(text, &config.policy) {
+        Message::Request(request) => refuse(&mut out, request.id),
+        Message::Batch(entries) => {
+            for entry in &entries {
+                let Some(id) = owed(entry) else { continue };
+                out.extend_from_slice(if out.is_empty() { b"[" } else { b"," });
+                refuse(&mut out, id);
+            }
+            if !out.is_empty() {
+                out.extend_from_slice(b"]");
+            }
+        }
+        _ => {}
+    }
+    (!out.is_empty()).then(|| out.freeze())
+}
+
+/// The id of what wants an answer.
+fn owed<'a>(entry: &Message<'a>) -> Option<Id<'a>> {
+    match entry {
+        Message::Request(request) => Some(request.id),
+        Message::Invalid(invalid) if invalid.wants_answer() => Some(invalid.id),
+        _ => None,
+    }
+}
+
+impl Transport for Channel {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
+        self.message = ready!(self.pipe.inbox.poll_pop(cx));
+        Poll::Ready(Ok(Some(&self.message)))
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
+        while let Some(end) = out.iter().position(|byte| *byte == b'\n') {
+            let text = out.get(..end).unwrap_or_default();
+            ready!(self.poll_route(cx, text));
+            out.advance(end + 1);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn closing(&mut self, _: &CloseReason) {
+        self.end_input();
+        self.end_output();
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
+        let pipe = Arc::clone(&self.pipe);
+        let timer = self.timer.get_or_insert_with(|| {
+            let read = pipe.outbox.has_reader();
+            Box::pin(sleep(if read { READ } else { COME }))
+        });
+        if pipe.outbox.poll_drained(cx).is_pending() {
+            ready!(timer.as_mut().poll(cx));
+        }
+        Poll::Ready(None)
+    }
+
+    fn remote(&self) -> Option<String> {
+        self.remote.clone()
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.end_input();
+        self.end_output();
+        if let Some(table) = self.table.upgrade() {
+            table.remove(&self.id);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What the head of a request asks for.
+
+use std::time::Duration;
+
+use http::header::ACCEPT;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName};
+
+use crate::transport::http::Options;
+
+pub(super) const EVENTS: &str = "text/event-stream";
+pub(super) const JSON: &str = "application/json";
+
+/// The id of the session that a request belongs to.
+pub(super) fn session<'a>(head: &'a Parts, options: &Options) -> Option<&'a str> {
+    match head.headers.get(&options.session_header) {
+        // What is no text is nobody's id.
+        Some(value) => Some(value.to_str().unwrap_or_default()),
+        None => query(head, "session"),
+    }
+}
+
+/// The value of a name in the query.
+pub(super) fn query<'a>(head: &'a Parts, name: &str) -> Option<&'a str> {
+    let mut pairs = head.uri.query()?.split('&');
+    pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// A number in a header or in the query; `Err` if it is none.
+pub(super) fn number(text: Option<&str>) -> Result<Option<u64>, std::num::ParseIntError> {
+    text.map(|text| text.trim().parse()).transpose()
+}
+
+/// Whether a request names this type among those it accepts.
+pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    items(headers, &ACCEPT).any(|item| {
+        let mut parts = item.split(';').map(str::trim);
+        parts
+            .next()
+            .is_some_and(|part| part.eq_ignore_ascii_case(kind))
+            && !parts.any(is_refusal)
+    })
+}
+
+/// Whether a weight says never.
+fn is_refusal(parameter: &str) -> bool {
+    let Some((name, weight)) = parameter.split_once('=') else {
+        return false;
+    };
+    name.trim().eq_ignore_ascii_case("q")
+        && weight
+            .trim()
+            .parse::<f32>()
+            .is_ok_and(|weight| weight <= 0.0)
+}
+
+/// Whether a request takes anything.
+pub(super) fn accepts_anything(headers: &HeaderMap) -> bool {
+    !headers.contains_key(ACCEPT) || accepts(headers, "*/*") || accepts(headers, "application/*")
+}
+
+/// Whether a request's answer should not be waited for.
+pub(super) fn prefers_async(headers: &HeaderMap) -> bool {
+    preferences(headers).any(|(name, _)| name.eq_ignore_ascii_case("respond-async"))
+}
+
+/// How long a request would wait.
+pub(super) fn prefers_wait(headers: &HeaderMap) -> Option<Duration> {
+    let (_, seconds) = preferences(headers).find(|(name, _)| name.eq_ignore_ascii_case("wait"))?;
+    Some(Duration::from_secs(
+        seconds?.trim_matches('"').parse().ok()?,
+    ))
+}
+
+fn preferences(headers: &HeaderMap) -> impl Iterator<Item = (&str, Option<&str>)> {
+    items(headers, &HeaderName::from_static("prefer")).map(|item| {
+        let item = item.split(';').next().unwrap_or_default();
+        match item.split_once('=') {
+            Some((name, value)) => (name.trim(), Some(value.trim())),
+            None => (item.trim(), None),
+        }
+    })
+}
+
+/// The parts of a list that may stand in several headers.
+fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> + use<'a> {
+    let values = headers.get_all(name).into_iter();
+    let texts = values.filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(','))
+}

@@ -1,0 +1,668 @@
+//! The server's messages of one session: numbered, in order, and bounded.
+//!
+//! ```text
+//! acknowledged or evicted │ sent, kept │ never sent
+//!                         first        fresh        last
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+
+use super::budget::{Budget, Held};
+
+/// What one outbox may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Bytes that the client of this session has still to get.
+    pub(crate) output: usize,
+    /// The same of all sessions; and bytes that all sessions keep.
+    pub(crate) all: usize,
+    /// Bytes of sent messages that are kept for a client that comes back.
+    pub(crate) replay: usize,
+}
+
+/// What becomes of a message that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "sse"),
+    allow(dead_code, reason = "events alone are kept without an answer")
+)]
+pub(crate) enum Keep {
+    /// It is kept within [`Bounds::replay`].
+    Replay,
+    /// It is kept until [`Outbox::acknowledge`], and counts as owed so long.
+    Acknowledged,
+}
+
+/// The server's messages of one session.
+///
+/// One task pushes; one [`Reader`] at a time takes. A message that was never sent,
+/// or not acknowledged where that is asked for, is never dropped: whoever pushes
+/// waits.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    bounds: Bounds,
+    budget: Arc<Budget>,
+    number: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    messages: VecDeque<Bytes>,
+    /// The number of the message in front.
+    first: u64,
+    /// The number that the reader takes next.
+    next: u64,
+    /// The first number that was never sent.
+    fresh: u64,
+    /// Bytes that were never sent, and bytes that were.
+    unsent: usize,
+    sent: usize,
+    keep: Keep,
+    /// The reader that may take.
+    reader: Option<u64>,
+    readers: u64,
+    closed: bool,
+    /// What the budget has been told.
+    charged: Held,
+    /// Who pushes, or waits for the end.
+    writer: Option<Waker>,
+    /// Who reads.
+    taker: Option<Waker>,
+    /// Who would read if nobody else did, by a number of its own.
+    others: BTreeMap<u64, Waker>,
+}
+
+impl Outbox {
+    pub(crate) fn new(bounds: Bounds, budget: &Arc<Budget>) -> Arc<Self> {
+        Arc::new(Self {
+            bounds,
+            number: budget.register(),
+            budget: Arc::clone(budget),
+            state: Mutex::new(State {
+                messages: VecDeque::new(),
+                first: 1,
+                next: 1,
+                fresh: 1,
+                unsent: 0,
+                sent: 0,
+                keep: Keep::Replay,
+                reader: None,
+                readers: 0,
+                closed: false,
+                charged: Held::default(),
+                writer: None,
+                taker: None,
+                others: BTreeMap::new(),
+            }),
+        })
+    }
+
+    /// Appends a message when there is room for it; nothing, once it is closed.
+    pub(crate) fn poll_push(&self, cx: &mut Context<'_>, text: &[u8]) -> Poll<()> {
+        self.change(|state, _| {
+            if state.closed {
+                return Poll::Ready(());
+            }
+            let owed = state.held().owed;
+            if owed > 0 && owed >= self.bounds.output {
+                state.writer = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            let (all, size) = (self.bounds.all, text.len());
+            if !self.budget.admit(self.number, size, all, cx.waker()) {
+                return Poll::Pending;
+            }
+            state.charged.owed += size;
+            state.push(Bytes::copy_from_slice(text));
+            Poll::Ready(())
+        })
+    }
+
+    /// Appends a message whether or not there is room: one that had a way to the
+    /// client, which is gone.
+    pub(super) fn push_back(&self, text: Bytes) {
+        self.change(|state, _| {
+            if !state.closed {
+                state.push(text);
+            }
+        });
+    }
+
+    /// Lets a new reader take what was never sent; the one before it ends.
+    pub(crate) fn attach(self: &Arc<Self>, keep: Keep) -> Reader {
+        self.change(|state, wakers| {
+            state.keep = keep;
+            wakers.extend(state.taker.take());
+            state.reader(self)
+        })
+    }
+
+    /// The same if there is no other, and if messages do not have to be
+    /// acknowledged; else the task of `cx` is woken when that may have changed,
+    /// until [`leave`](Self::leave).
+    #[cfg(feature = "sse")]
+    pub(super) fn lend(self: &Arc<Self>, cx: &mut Context<'_>, other: u64) -> Option<Reader> {
+        self.change(|state, _| {
+            let free = state.reader.is_none() && state.keep == Keep::Replay;
+            if free && !(state.closed && state.is_drained()) {
+                return Some(state.reader(self));
+            }
+            state.others.insert(other, cx.waker().clone());
+            None
+        })
+    }
+
+    /// Ready when there is a message that [`lend`](Self::lend) would give.
+    #[cfg(feature = "sse")]
+    pub(super) fn poll_unread(&self, cx: &mut Context<'_>, other: u64) -> Poll<()> {
+        self.change(|state, _| {
+            let free = state.reader.is_none() && state.keep == Keep::Replay;
+            if free && state.unsent > 0 {
+                return Poll::Ready(());
+            }
+            state.others.insert(other, cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Does not wait to read any more.
+    pub(super) fn leave(&self, other: u64) {
+        self.lock().others.remove(&other);
+    }
+
+    /// Drops what the client has got: everything up to `number` that was sent.
+    #[cfg_attr(
+        not(any(feature = "polling", feature = "webhook")),
+        allow(dead_code, reason = "events are not acknowledged")
+    )]
+    pub(crate) fn acknowledge(&self, number: u64) {
+        self.change(|state, _| {
+            while state.first <= number && state.first < state.fresh {
+                state.drop_first();
+            }
+        });
+    }
+
+    /// The number of the last message; 0 if there was none.
+    pub(super) fn last(&self) -> u64 {
+        self.lock().last()
+    }
+
+    /// Nothing is pushed any more. A reader gets what there is, and then its end.
+    pub(crate) fn close(&self) {
+        self.change(|state, wakers| {
+            state.closed = true;
+            wakers.extend(state.wakers());
+        });
+    }
+
+    /// Closes it, and drops what there is: nobody will come for it.
+    pub(super) fn discard(&self) {
+        self.change(|state, wakers| {
+            state.closed = true;
+            while !state.messages.is_empty() {
+                state.skip_first();
+            }
+            wakers.extend(state.wakers());
+        });
+    }
+
+    /// Ready when everything was sent.
+    pub(super) fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.change(|state, _| {
+            if state.is_drained() {
+                return Poll::Ready(());
+            }
+            state.writer = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Whether somebody reads.
+    pub(super) fn has_reader(&self) -> bool {
+        self.lock().reader.is_some()
+    }
+
+    /// Changes it, keeps it within its bounds, and wakes whoever that concerns.
+    fn change<R>(&self, change: impl FnOnce(&mut State, &mut Vec<Waker>) -> R) -> R {
+        let mut wakers = Vec::new();
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let (last, owed, drained) = (state.last(), state.held().owed, state.is_drained());
+        let result = change(state, &mut wakers);
+        self.evict(state);
+        if state.last() > last {
+            match state.reader {
+                Some(_) => wakers.extend(state.taker.take()),
+                None => wakers.extend(state.others()),
+            }
+        }
+        if state.held().owed < owed || (!drained && state.is_drained()) {
+            wakers.extend(state.writer.take());
+        }
+        let now = state.held();
+        let before = std::mem::replace(&mut state.charged, now);
+        wakers.extend(self.budget.change(before, now, self.bounds.all));
+        drop(guard);
+        wakers.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// Forgets what is kept past the bounds.
+    fn evict(&self, state: &mut State) {
+        if state.keep != Keep::Replay || state.sent == 0 {
+            return;
+        }
+        let others = self.budget.kept().saturating_sub(state.charged.kept);
+        let room = self.bounds.all.saturating_sub(others);
+        let room = room.min(self.bounds.replay);
+        // What the reader is about to get again is not forgotten meanwhile.
+        while state.sent > room && state.first < state.next.min(state.fresh) {
+            state.drop_first();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        let charged = self.lock().charged;
+        self.budget.forget(self.number, charged, self.bounds.all);
+    }
+}
+
+impl State {
+    fn last(&self) -> u64 {
+        self.first + self.messages.len() as u64 - 1
+    }
+
+    fn held(&self) -> Held {
+        match self.keep {
+            Keep::Replay => Held {
+                owed: self.unsent,
+                kept: self.sent,
+            },
+            Keep::Acknowledged => Held {
+                owed: self.unsent + self.sent,
+                kept: 0,
+            },
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        let again = self.reader.is_some() && self.next < self.fresh;
+        self.fresh > self.last() && !again
+    }
+
+    fn push(&mut self, text: Bytes) {
+        self.unsent += text.len();
+        self.messages.push_back(text);
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(text) = self.messages.pop_front() {
+            self.sent -= text.len();
+            self.first += 1;
+            self.next = self.next.max(self.first);
+        }
+    }
+
+    /// Counts the message in front as sent, and drops it.
+    fn skip_first(&mut self) {
+        if self.first == self.fresh
+            && let Some(text) = self.messages.front()
+        {
+            self.mark_sent(text.len());
+        }
+        self.drop_first();
+    }
+
+    fn mark_sent(&mut self, size: usize) {
+        self.fresh += 1;
+        self.unsent -= size;
+        self.sent += size;
+    }
+
+    fn reader(&mut self, outbox: &Arc<Outbox>) -> Reader {
+        self.readers += 1;
+        self.reader = Some(self.readers);
+        self.next = self.fresh;
+        Reader {
+            outbox: Arc::clone(outbox),
+            token: self.readers,
+        }
+    }
+
+    /// The message that is next, if its number is at most `limit`.
+    fn take(&mut self, limit: u64) -> Option<(u64, Bytes)> {
+        let number = self.next;
+        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let text = self.messages.get(place).filter(|_| number <= limit)?;
+        let text = text.clone();
+        self.next += 1;
+        if number == self.fresh {
+            self.mark_sent(text.len());
+        }
+        Some((number, text))
+    }
+
+    fn others(&mut self) -> impl Iterator<Item = Waker> + use<> {
+        std::mem::take(&mut self.others).into_values()
+    }
+
+    fn wakers(&mut self) -> Vec<Waker> {
+        let mut wakers: Vec<_> = self.others().collect();
+        wakers.extend(self.writer.take());
+        wakers.extend(self.taker.take());
+        wakers
+    }
+}
+
+/// Takes messages out of an [`Outbox`], until another one does.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    outbox: Arc<Outbox>,
+    token: u64,
+}
+
+impl Reader {
+    /// Goes back to what comes after `number`, as far as it is still there; says
+    /// how many messages are not.
+    pub(crate) fn resume_after(&self, number: u64) -> u64 {
+        self.outbox.change(|state, _| {
+            if state.reader != Some(self.token) {
+                return 0;
+            }
+            let number = number.min(state.fresh - 1);
+            state.next = state.first.max(number + 1);
+            state.next - number - 1
+        })
+    }
+
+    /// The next message and its number; `None` when there is another reader, or
+    /// when the outbox is closed and empty.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u64, Bytes)>> {
+        self.poll_next_to(cx, u64::MAX)
+    }
+
+    /// The same for messages up to the number `limit`: others wait.
+    pub(crate) fn poll_next_to(
+        &mut self,
+        cx: &mut Context<'_>,
+        limit: u64,
+    ) -> Poll<Option<(u64, Bytes)>> {
+        self.outbox.change(|state, _| {
+            if state.reader != Some(self.token) {
+                return Poll::Ready(None);
+            }
+            if let Some(message) = state.take(limit) {
+                return Poll::Ready(Some(message));
+            }
+            if state.closed && state.next > state.last() {
+                return Poll::Ready(None);
+            }
+            state.taker = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.outbox.change(|state, wakers| {
+            if state.reader == Some(self.token) {
+                state.reader = None;
+                state.taker = None;
+                wakers.extend(state.others());
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        output: 10,
+        all: 1000,
+        replay: 6,
+    };
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Count {
+        fn taken(&self) -> usize {
+            self.0.swap(0, Ordering::Relaxed)
+        }
+    }
+
+    fn outbox(bounds: Bounds) -> Arc<Outbox> {
+        Outbox::new(bounds, &Arc::default())
+    }
+
+    fn push(outbox: &Outbox, text: &str) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        outbox.poll_push(&mut cx, text.as_bytes()).is_ready()
+    }
+
+    fn next(reader: &mut Reader) -> Option<(u64, String)> {
+        match reader.poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some((number, text))) => {
+                Some((number, String::from_utf8(text.to_vec()).unwrap()))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_over(reader: &mut Reader) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        matches!(reader.poll_next(&mut cx), Poll::Ready(None))
+    }
+
+    #[test]
+    fn messages_are_numbered_from_one_and_come_in_order() {
+        let outbox = outbox(BOUNDS);
+        assert!(push(&outbox, "a") && push(&outbox, "b"));
+        let mut reader = outbox.attach(Keep::Replay);
+        assert_eq!(next(&mut reader), Some((1, "a".to_owned())));
+        assert_eq!(next(&mut reader), Some((2, "b".to_owned())));
+        assert_eq!(next(&mut reader), None);
+        assert!(!is_over(&mut reader));
+        assert_eq!(outbox.last(), 2);
+    }
+
+    #[test]
+    fn whoever_pushes_waits_at_the_limit_and_not_before() {
+        let outbox = outbox(BOUNDS);
+        let woken = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let cx = &mut Context::from_waker(&waker);
+        assert!(outbox.poll_push(cx, b"123456789").is_ready());
+        assert!(outbox.poll_push(cx, b"0").is_ready());
+        assert!(outbox.poll_push(cx, b"x").is_pending());
+        assert_eq!(woken.taken(), 0);
+        let mut reader = outbox.attach(Keep::Replay);
+        assert!(next(&mut reader).is_some());
+        assert_eq!(woken.taken(), 1);
+        assert!(outbox.poll_push(cx, b"x").is_ready());
+    }
+
+    #[test]
+    fn one_message_may_pass_the_limit() {
+        let outbox = outbox(BOUNDS);
+        assert!(push(&outbox, "much longer than ten bytes"));
+        assert!(!push(&outbox, "x"));
+    }
+
+    #[test]
+    fn what_is_not_acknowledged_counts_and_is_never_dropped() {
+        let outbox = outbox(BOUNDS);
+        let mut reader = outbox.attach(Keep::Acknowledged);
+        assert!(push(&outbox, "12345") && push(&outbox, "67890"));
+        assert!(next(&mut reader).is_some() && next(&mut reader).is_some());
+        let woken = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let cx = &mut Context::from_waker(&waker);
+        assert!(outbox.poll_push(cx, b"x").is_pending());
+        // Nothing has changed, so nobody is woken to find that out.
+        assert_eq!(woken.taken(), 0);
+        assert_eq!(reader.resume_after(0), 0);
+        assert_eq!(next(&mut reader), Some((1, "12345".to_owned())));
+        outbox.acknowledge(1);
+        assert_eq!(woken.taken(), 1);
+        assert!(outbox.poll_push(cx, b"x").is_ready());
+        assert_eq!(next(&mut reader), Some((2, "67890".to_owned())));
+    }
+
+    #[test]
+    fn what_was_never_sent_cannot_be_acknowledged() {
+        let outbox = outbox(BOUNDS);
+        let mut reader = outbox.attach(Keep::Acknowledged);
+        assert!(push(&outbox, "a"));
+        outbox.acknowledge(u64::MAX);
+        assert_eq!(reader.resume_after(u64::MAX), 0);
+        assert_eq!(next(&mut reader), Some((1, "a".to_owned())));
+    }
+
+    #[test]
+    fn sent_messages_are_kept_within_their_limit_and_a_gap_is_counted() {
+        let outbox = outbox(BOUNDS);
+        let mut reader = outbox.attach(Keep::Replay);
+        for text in ["aaa", "bbb", "ccc"] {
+            assert!(push(&outbox, text));
+            assert!(next(&mut reader).is_some());
+        }
+        // Six bytes are two messages: the first is gone.
+        let mut reader = outbox.attach(Keep::Replay);
+        assert_eq!(reader.resume_after(1), 0);
+        assert_eq!(next(&mut reader), Some((2, "bbb".to_owned())));
+        assert_eq!(reader.resume_after(0), 1);
+        assert_eq!(next(&mut reader), Some((2, "bbb".to_owned())));
+        assert_eq!(next(&mut reader), Some((3, "ccc".to_owned())));
+        assert_eq!(next(&mut reader), None);
+    }
+
+    #[test]
+    fn without_its_last_number_a_reader_gets_what_was_never_sent() {
+        let outbox = outbox(BOUNDS);
+        assert!(push(&outbox, "a") && push(&outbox, "b"));
+        let mut one = outbox.attach(Keep::Replay);
+        assert_eq!(next(&mut one), Some((1, "a".to_owned())));
+        drop(one);
+        let mut other = outbox.attach(Keep::Replay);
+        assert_eq!(next(&mut other), Some((2, "b".to_owned())));
+    }
+
+    #[test]
+    fn a_new_reader_ends_the_old_one_and_is_not_ended_by_its_drop() {
+        let outbox = outbox(BOUNDS);
+        let mut old = outbox.attach(Keep::Replay);
+        let woken = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        assert!(old.poll_next(&mut Context::from_waker(&waker)).is_pending());
+        let mut new = outbox.attach(Keep::Replay);
+        assert_eq!(woken.taken(), 1);
+        assert!(push(&outbox, "a"));
+        assert!(is_over(&mut old));
+        assert_eq!(old.resume_after(0), 0);
+        drop(old);
+        assert_eq!(next(&mut new), Some((1, "a".to_owned())));
+    }
+
+    #[cfg(feature = "sse")]
+    #[test]
+    fn a_lent_reader_gives_way_and_comes_back() {
+        let outbox = outbox(BOUNDS);
+        let woken = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let cx = &mut Context::from_waker(&waker);
+        let mut lent = outbox.lend(cx, 1).unwrap();
+        assert!(outbox.lend(cx, 2).is_none());
+        let main = outbox.attach(Keep::Replay);
+        assert!(is_over(&mut lent));
+        drop(lent);
+        assert!(outbox.lend(cx, 1).is_none());
+        assert!(outbox.poll_unread(cx, 1).is_pending());
+        assert_eq!(woken.taken(), 0);
+        drop(main);
+        assert_eq!(woken.taken(), 2, "both are told that they may");
+        assert!(outbox.lend(cx, 1).is_some());
+        drop(outbox.attach(Keep::Acknowledged));
+        assert!(outbox.lend(cx, 1).is_none(), "those who poll get all there");
+        outbox.leave(1);
+        assert!(outbox.lock().others.is_empty());
+    }
+
+    #[test]
+    fn when_it_is_closed_the_rest_is_read_and_then_it_ends() {
+        let outbox = outbox(BOUNDS);
+        assert!(push(&outbox, "a"));
+        let mut reader = outbox.attach(Keep::Replay);
+        let cx = &mut Context::from_waker(Waker::noop());
+        outbox.close();
+        assert!(outbox.poll_drained(cx).is_pending());
+        assert!(push(&outbox, "late"));
+        assert!(next(&mut reader).is_some());
+        assert!(is_over(&mut reader));
+        assert!(outbox.poll_drained(cx).is_ready());
+    }
+
+    #[test]
+    fn all_outboxes_share_one_limit_and_give_back_what_they_held() {
+        let budget = Arc::default();
+        let bounds = Bounds { all: 12, ..BOUNDS };
+        let one = Outbox::new(bounds, &budget);
+        let other = Outbox::new(bounds, &budget);
+        assert!(push(&one, "123456") && push(&other, "123456"));
+        let woken = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let cx = &mut Context::from_waker(&waker);
+        assert!(other.poll_push(cx, b"x").is_pending());
+        assert!(other.poll_push(cx, b"x").is_pending());
+        assert_eq!(woken.taken(), 0);
+        drop(one);
+        assert_eq!(woken.taken(), 1);
+        assert!(other.poll_push(cx, b"x").is_ready());
+        other.discard();
+        drop(other);
+        assert_eq!(budget.kept(), 0);
+        let last = Outbox::new(Bounds { all: 1, ..bounds }, &budget);
+        assert!(push(&last, "fits, since nothing else is there"));
+    }
+
+    #[test]
+    fn what_all_outboxes_keep_is_bounded_too() {
+        let budget = Arc::default();
+        let bounds = Bounds { all: 8, ..BOUNDS };
+        let one = Outbox::new(bounds, &budget);
+        let other = Outbox::new(bounds, &budget);
+        for outbox in [&one, &other] {
+            assert!(push(outbox, "12345"));
+            assert!(next(&mut outbox.attach(Keep::Replay)).is_some());
+        }
+        assert_eq!(one.attach(Keep::Replay).resume_after(0), 0);
+        assert_eq!(other.attach(Keep::Replay).resume_after(0), 1);
+        assert_eq!(budget.kept(), 5);
+    }
+}

@@ -1,0 +1,121 @@
+//! The client's messages: a POST in a session.
+
+use std::future::poll_fn;
+
+use bytes::{Bytes, BytesMut};
+use caudal_core::{Invalid, Message, decode};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+
+use super::head;
+use super::table::{Session, Visit};
+use super::waits::{Ids, Wait};
+use crate::dispatch::Exchange;
+use crate::peer::member;
+use crate::transport::http::{Body, Http, json, plain};
+
+/// An answer that takes longer does not keep the head of its response waiting.
+#[cfg(feature = "sse")]
+const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// Takes what a POST brings, and answers it.
+pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) -> Response<Body> {
+    let (asked, cancelled) = match decode(text, &http.hub().config.policy) {
+        Message::Invalid(invalid) => return judge(&visit, text, &invalid),
+        message => (Ids::asked(&message), cancelled(&visit, &message)),
+    };
+    let is_async = asked.is_some() && head::prefers_async(&head.headers);
+    // It must be known before the answer can be there.
+    let wait = asked
+        .filter(|_| !is_async)
+        .map(|ids| Wait::begin(&visit.pipe, ids));
+    if visit.pipe.inbox.push(text).await.is_err() {
+        return ended(http);
+    }
+    if let Some(id) = cancelled {
+        visit.pipe.waits.give_up(&id);
+    }
+    match wait {
+        Some(wait) => answer(http, visit, head, wait).await,
+        None => accepted(is_async),
+    }
+}
+
+/// Answers what is no message; the session goes on.
+fn judge(session: &Session, text: &[u8], invalid: &Invalid<'_>) -> Response<Body> {
+    let link = &session.link;
+    link.show_received(text);
+    let mut out = BytesMut::new();
+    Exchange::for_entry(link, &mut out).invalid(invalid);
+    match out.is_empty() {
+        // It was meant as an answer.
+        true => accepted(false),
+        false => json(StatusCode::OK, out.freeze()),
+    }
+}
+
+/// The id of a request that a message cancels, if that will have no answer.
+fn cancelled(session: &Session, message: &Message<'_>) -> Option<String> {
+    let Message::Notification(notification) = message else {
+        return None;
+    };
+    let cancel = session.link.config.dialect.cancel.as_ref()?;
+    let silent = cancel.answer.is_none() && cancel.method == notification.method;
+    silent.then(|| member(notification.params, &cancel.member))?
+}
+
+fn accepted(is_async: bool) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::ACCEPTED;
+    if is_async {
+        let name = HeaderName::from_static("preference-applied");
+        let value = HeaderValue::from_static("respond-async");
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+/// There is no session any more.
+fn ended(http: &Http) -> Response<Body> {
+    match http.hub().stop.is_cancelled() {
+        true => plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the server is shutting down\n",
+        ),
+        false => super::not_found(),
+    }
+}
+
+/// Waits for the answer, as JSON or as the end of an event stream.
+async fn answer(http: &Http, visit: Visit, head: &Parts, wait: Wait) -> Response<Body> {
+    #[cfg(feature = "sse")]
+    if head::accepts(&head.headers, head::EVENTS) && !is_there_at_once(&wait).await {
+        return crate::transport::sse::answer(visit, wait, http.options());
+    }
+    #[cfg(not(feature = "sse"))]
+    let _ = head;
+    poll_fn(|cx| wait.poll_ready(cx)).await;
+    match wait.take() {
+        Some(text) => json(StatusCode::OK, text),
+        None if visit.pipe.inbox.is_closed() => ended(http),
+        // The client has cancelled it.
+        None => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
+    }
+}
+
+/// Whether the answer comes soon, and nothing else that has no other way.
+#[cfg(feature = "sse")]
+async fn is_there_at_once(wait: &Wait) -> bool {
+    use std::task::Poll;
+    let there = poll_fn(|cx| {
+        if wait.poll_unread(cx).is_ready() {
+            return Poll::Ready(false);
+        }
+        wait.poll_ready(cx).map(|_| true)
+    });
+    tokio::time::timeout(AT_ONCE, there).await.unwrap_or(false)
+}

@@ -1,0 +1,236 @@
+//! POSTs that wait for the answer to what they have brought.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use caudal_core::{InvalidKind, Message, Policy, decode};
+
+use super::channel::Pipe;
+#[cfg(feature = "sse")]
+use super::outbox::Reader;
+use crate::peer::same_id;
+
+/// The ids in a message that want answers, or that are answered: as they are
+/// written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ids {
+    is_batch: bool,
+    ids: Vec<Box<str>>,
+}
+
+impl Ids {
+    /// Those of requests, if there are any.
+    pub(super) fn asked(message: &Message<'_>) -> Option<Self> {
+        Self::of(message, |message| match message {
+            Message::Request(request) => Some(request.id.as_str()),
+            Message::Invalid(invalid) if invalid.kind == InvalidKind::Request => {
+                Some(invalid.id.as_str())
+            }
+            _ => None,
+        })
+    }
+
+    /// Those that a message of ours answers, if it is an answer.
+    pub(super) fn answered(text: &[u8]) -> Option<Self> {
+        let mut policy = Policy::default();
+        policy.max_message = usize::MAX;
+        policy.max_depth = usize::MAX;
+        policy.max_batch = usize::MAX;
+        policy.max_id = usize::MAX;
+        Self::of(&decode(text, &policy), |message| match message {
+            Message::Response(response) => Some(response.id.as_str()),
+            _ => None,
+        })
+    }
+
+    fn of<'a>(
+        message: &'a Message<'_>,
+        id: impl Fn(&'a Message<'_>) -> Option<&'a str>,
+    ) -> Option<Self> {
+        let (is_batch, ids): (_, Vec<Box<str>>) = match message {
+            Message::Batch(entries) => {
+                let ids = entries.iter().filter_map(id);
+                (true, ids.map(Into::into).collect())
+            }
+            single => (false, id(single).map(Into::into).into_iter().collect()),
+        };
+        (!ids.is_empty()).then_some(Self { is_batch, ids })
+    }
+
+    /// Whether an answer with these ids answers what was asked with `self`. Null
+    /// says little, so it counts only where there is nothing else.
+    fn match_answer(&self, answer: &Self) -> bool {
+        let known = |id: &&Box<str>| &***id != "null";
+        let mut named = answer.ids.iter().filter(known).peekable();
+        self.is_batch == answer.is_batch
+            && match named.peek() {
+                Some(_) => named.any(|id| self.ids.contains(id)),
+                None => self.ids.iter().all(|id| &**id == "null"),
+            }
+    }
+}
+
+/// All POSTs of a session that wait, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Waits(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    waits: BTreeMap<u64, Waiting>,
+    count: u64,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ids: Ids,
+    outcome: Outcome,
+    waker: Option<Waker>,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Open,
+    /// The answer, and the last of the server's messages before it.
+    Answered(Bytes, u64),
+    /// None will come.
+    Ended,
+}
+
+impl Waits {
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().waits.is_empty()
+    }
+
+    /// Gives an answer to the first that waits for it; `false` if there is none.
+    pub(super) fn answer(&self, answer: &Ids, text: &[u8], last: u64) -> bool {
+        self.settle(
+            |waiting| waiting.ids.match_answer(answer),
+            || Outcome::Answered(Bytes::copy_from_slice(text), last),
+        )
+    }
+
+    /// Ends the wait for an answer that may never come.
+    pub(super) fn give_up(&self, id: &str) {
+        self.settle(
+            |waiting| waiting.ids.ids.iter().all(|one| same_id(one, id)),
+            || Outcome::Ended,
+        );
+    }
+
+    fn settle(&self, is: impl Fn(&Waiting) -> bool, outcome: impl FnOnce() -> Outcome) -> bool {
+        let mut state = self.lock();
+        let open = |waiting: &&mut Waiting| matches!(waiting.outcome, Outcome::Open);
+        let mut all = state.waits.values_mut().filter(open);
+        let Some(waiting) = all.find(|waiting| is(waiting)) else {
+            return false;
+        };
+        waiting.outcome = outcome();
+        let waker = waiting.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
+    }
+
+    /// No answer comes any more.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let mut wakers = Vec::new();
+        for waiting in state.waits.values_mut() {
+            if let Outcome::Open = waiting.outcome {
+                waiting.outcome = Outcome::Ended;
+                wakers.extend(waiting.waker.take());
+            }
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// One that waits. If it is dropped, its answer goes with the server's messages.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    pipe: Arc<Pipe>,
+    key: u64,
+}
+
+impl Wait {
+    pub(super) fn begin(pipe: &Arc<Pipe>, ids: Ids) -> Self {
+        let mut state = pipe.waits.lock();
+        state.count += 1;
+        let key = state.count;
+        let outcome = match state.closed {
+            true => Outcome::Ended,
+            false => Outcome::Open,
+        };
+        let waiting = Waiting {
+            ids,
+            outcome,
+            waker: None,
+        };
+        state.waits.insert(key, waiting);
+        drop(state);
+        let pipe = Arc::clone(pipe);
+        Self { pipe, key }
+    }
+
+    /// Ready when there is an answer, with the last message before it; or `None` if
+    /// there will be none.
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<Option<u64>> {
+        let mut state = self.pipe.waits.lock();
+        let Some(waiting) = state.waits.get_mut(&self.key) else {
+            return Poll::Ready(None);
+        };
+        match &waiting.outcome {
+            Outcome::Open => {
+                waiting.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Outcome::Answered(_, last) => Poll::Ready(Some(*last)),
+            Outcome::Ended => Poll::Ready(None),
+        }
+    }
+
+    /// The answer, if it is there; then the wait is over.
+    pub(crate) fn take(&self) -> Option<Bytes> {
+        match self.pipe.waits.lock().waits.remove(&self.key)?.outcome {
+            Outcome::Answered(text, _) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(feature = "sse")]
+impl Wait {
+    /// Reads the server's other messages, while nobody else does; see
+    /// [`Outbox::lend`](super::outbox::Outbox::lend).
+    pub(crate) fn lend(&self, cx: &mut Context<'_>) -> Option<Reader> {
+        self.pipe.outbox.lend(cx, self.key)
+    }
+
+    /// Ready when there is something to read so.
+    pub(super) fn poll_unread(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.pipe.outbox.poll_unread(cx, self.key)
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.pipe.outbox.leave(self.key);
+        if let Some(text) = self.take() {
+            self.pipe.outbox.push_back(text);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The server's side: event streams of a session.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::CACHE_CONTROL;
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::event::{self, COMMENT, RETRY};
+use crate::time::after;
+use crate::transport::http::{Body, Flow, Options, with_type};
+use crate::transport::session::{Keep, Reader, Visit, Wait};
+
+/// Events are put together up to so many bytes.
+const PIECE: usize = 16 << 10;
+
+/// The messages of a session, for a GET that has opened it.
+pub(crate) fn listen_anew(visit: Visit, options: &Options) -> Response<Body> {
+    let mut head = BytesMut::from(RETRY);
+    event::write(&mut head, None, Some("session"), visit.id.as_bytes());
+    let reader = visit.outbox().attach(Keep::Replay);
+    events(visit, reader, head, options)
+}
+
+/// The messages of a session, after the one that its client has got last.
+pub(crate) fn listen(visit: Visit, last: Option<u64>, options: &Options) -> Response<Body> {
+    let mut head = BytesMut::from(RETRY);
+    let reader = visit.outbox().attach(Keep::Replay);
+    if let Some(last) = last {
+        let missed = reader.resume_after(last);
+        if missed > 0 {
+            let gap = format!(r#"{{"missed":{missed}}}"#);
+            event::write(&mut head, None, Some("gap"), gap.as_bytes());
+        }
+    }
+    events(visit, reader, head, options)
+}
+
+fn events(visit: Visit, reader: Reader, head: BytesMut, options: &Options) -> Response<Body> {
+    stream(Events {
+        head: Some(head),
+        reader: Some(reader),
+        silence: Silence::new(options.keep_alive),
+        _visit: visit,
+    })
+}
+
+/// The answer to a POST, and before it what else there is to say.
+pub(crate) fn answer(visit: Visit, wait: Wait, options: &Options) -> Response<Body> {
+    stream(Answer {
+        wait: Some(wait),
+        reader: None,
+        silence: Silence::new(options.keep_alive),
+        _visit: visit,
+    })
+}
+
+fn stream(flow: impl Flow + 'static) -> Response<Body> {
+    let body = Body::flow(flow);
+    let mut response = with_type(StatusCode::OK, "text/event-stream", body);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let name = HeaderName::from_static("x-accel-buffering");
+    headers.insert(name, HeaderValue::from_static("no"));
+    response
+}
+
+/// Messages as events, until there is another reader or nothing more to say.
+struct Events {
+    head: Option<BytesMut>,
+    /// Gone at the end.
+    reader: Option<Reader>,
+    silence: Silence,
+    _visit: Visit,
+}
+
+impl Flow for Events {
+    fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let this = &mut *self;
+        let mut out = this.head.take().unwrap_or_default();
+        read(&mut this.reader, cx, u64::MAX, &mut out);
+        if !out.is_empty() {
+            this.silence.end();
+            return Poll::Ready(Some(out.freeze()));
+        }
+        match &this.reader {
+            None => Poll::Ready(None),
+            Some(_) => this.silence.poll(cx).map(Some),
+        }
+    }
+}
+
+/// The same, but only while nobody else reads, and with an answer at the end.
+struct Answer {
+    /// Gone at the end.
+    wait: Option<Wait>,
+    reader: Option<Reader>,
+    silence: Silence,
+    _visit: Visit,
+}
+
+impl Flow for Answer {
+    fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let this = &mut *self;
+        let Some(wait) = &this.wait else {
+            return Poll::Ready(None);
+        };
+        let ready = wait.poll_ready(cx);
+        // What was said before the answer goes before it.
+        let limit = match ready {
+            Poll::Ready(Some(last)) => last,
+            Poll::Ready(None) | Poll::Pending => u64::MAX,
+        };
+        if this.reader.is_none() {
+            this.reader = wait.lend(cx);
+        }
+        let mut out = BytesMut::new();
+        read(&mut this.reader, cx, limit, &mut out);
+        if out.len() >= PIECE {
+            // There may be more before the answer.
+            return Poll::Ready(Some(out.freeze()));
+        }
+        if ready.is_ready() {
+            let answer = wait.take();
+            (this.wait, this.reader) = (None, None);
+            if let Some(text) = answer {
+                event::write(&mut out, None, None, &text);
+            }
+            return Poll::Ready((!out.is_empty()).then(|| out.freeze()));
+        }
+        if !out.is_empty() {
+            this.silence.end();
+            return Poll::Ready(Some(out.freeze()));
+        }
+        this.silence.poll(cx).map(Some)
+    }
+}
+
+/// Writes what a reader has, up to the message `limit`. At its end it is gone.
+fn read(reader: &mut Option<Reader>, cx: &mut Context<'_>, limit: u64, out: &mut BytesMut) {
+    while out.len() < PIECE {
+        let Some(from) = reader else { return };
+        match from.poll_next_to(cx, limit) {
+            Poll::Ready(Some((number, text))) => event::write(out, Some(number), None, &text),
+            Poll::Ready(None) => *reader = None,
+            Poll::Pending => return,
+        }
+    }
+}
+
+/// How long a stream has said nothing.
+struct Silence {
+    limit: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Silence {
+    /// Zero is for ever.
+    const fn new(limit: Duration) -> Self {
+        Self { limit, timer: None }
+    }
+
+    /// Something was said.
+    fn end(&mut self) {
+        if let Some(timer) = &mut self.timer {
+            timer.as_mut().reset(after(Instant::now(), self.limit));
+        }
+    }
+
+    /// Ready with a comment when it has lasted too long.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
+        if self.limit.is_zero() {
+            return Poll::Pending;
+        }
+        let next = || after(Instant::now(), self.limit);
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep_until(next())));
+        if timer.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        timer.as_mut().reset(next());
+        Poll::Ready(Bytes::from_static(COMMENT))
+    }
+}

@@ -1,0 +1,185 @@
+//! HTTP/1.1 by hand: what a client sends, and what comes back, piece by piece.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+pub(crate) async fn within<F: IntoFuture>(work: F) -> F::Output {
+    let limited = tokio::time::timeout(Duration::from_secs(30), work).await;
+    limited.expect("it took longer than 30 s")
+}
+
+/// A connection.
+pub(crate) struct Raw {
+    io: BufReader<TcpStream>,
+    /// What has come of a body in chunks, and is not used yet.
+    chunk: String,
+}
+
+/// A response, or its head.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+/// A server-sent event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) name: Option<String>,
+    pub(crate) id: Option<u64>,
+    pub(crate) data: String,
+}
+
+impl Event {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.data).unwrap()
+    }
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        let found = headers.find(|(one, _)| one.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| &**value)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    pub(crate) fn session(&self) -> String {
+        self.header("mcp-session-id").unwrap().to_owned()
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        self.header("content-type") == Some("text/event-stream")
+    }
+}
+
+impl Raw {
+    pub(crate) async fn connect(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        Self {
+            io: BufReader::new(stream),
+            chunk: String::new(),
+        }
+    }
+
+    pub(crate) async fn send(&mut self, verb: &str, target: &str, headers: &[&str], body: &str) {
+        let mut text = format!("{verb} {target} HTTP/1.1\r\nHost: localhost\r\n");
+        for header in headers {
+            text.push_str(header);
+            text.push_str("\r\n");
+        }
+        let length = body.len();
+        text.push_str(&format!("Content-Length: {length}\r\n\r\n{body}"));
+        self.io.get_mut().write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// Sends a request and reads the whole response.
+    pub(crate) async fn ask(
+        &mut self,
+        verb: &str,
+        target: &str,
+        headers: &[&str],
+        body: &str,
+    ) -> Reply {
+        self.send(verb, target, headers, body).await;
+        self.reply().await
+    }
+
+    /// A whole response.
+    pub(crate) async fn reply(&mut self) -> Reply {
+        let mut reply = self.head().await;
+        if let Some(length) = reply.header("content-length") {
+            let mut body = vec![0; length.parse().unwrap()];
+            within(self.io.read_exact(&mut body)).await.unwrap();
+            reply.body = String::from_utf8(body).unwrap();
+        } else if reply.header("transfer-encoding").is_some() {
+            while let Some(chunk) = self.next_chunk().await {
+                reply.body.push_str(&chunk);
+            }
+        }
+        reply
+    }
+
+    /// The head of a response.
+    pub(crate) async fn head(&mut self) -> Reply {
+        let status = self.line().await;
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line().await;
+            let Some((name, value)) = line.split_once(": ") else {
+                break;
+            };
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+        let status = status.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = String::new();
+        Reply {
+            status,
+            headers,
+            body,
+        }
+    }
+
+    async fn line(&mut self) -> String {
+        let mut line = String::new();
+        let read = within(self.io.read_line(&mut line)).await.unwrap();
+        assert!(read > 0, "the connection has ended");
+        line.trim_end().to_owned()
+    }
+
+    /// The next piece of a body; `None` at its end in good order.
+    async fn next_chunk(&mut self) -> Option<String> {
+        let size = usize::from_str_radix(&self.line().await, 16).unwrap();
+        let mut chunk = vec![0; size + 2];
+        within(self.io.read_exact(&mut chunk)).await.unwrap();
+        chunk.truncate(size);
+        (size > 0).then(|| String::from_utf8(chunk).unwrap())
+    }
+
+    /// The text up to the next blank line: an event, or a comment.
+    pub(crate) async fn block(&mut self) -> Option<String> {
+        loop {
+            if let Some((block, rest)) = self.chunk.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.chunk = rest;
+                return Some(block);
+            }
+            let more = self.next_chunk().await?;
+            self.chunk.push_str(&more);
+        }
+    }
+
+    /// The next event; `None` at the end of the stream.
+    pub(crate) async fn event(&mut self) -> Option<Event> {
+        loop {
+            let block = self.block().await?;
+            let mut event = Event::default();
+            for line in block.lines() {
+                match line.split_once(": ") {
+                    Some(("event", name)) => event.name = Some(name.to_owned()),
+                    Some(("id", id)) => event.id = Some(id.parse().unwrap()),
+                    Some(("data", data)) => event.data.push_str(data),
+                    _ => {}
+                }
+            }
+            if !event.data.is_empty() {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Nothing comes, for a while.
+    pub(crate) async fn silence(&mut self) {
+        let read = tokio::time::timeout(Duration::from_millis(100), self.io.fill_buf()).await;
+        assert!(read.is_err(), "unexpected: {read:?}");
+    }
+}
