@@ -22,6 +22,9 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response};
 
 pub use body::Body;
+#[cfg(any(feature = "sse", feature = "polling"))]
+pub(crate) use body::ReadError;
+pub use client::fault;
 pub use dial::ClientOptions;
 pub(crate) use dial::{Socket, dial};
 pub use http::StatusCode;

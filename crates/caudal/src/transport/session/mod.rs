@@ -1,5 +1,8 @@
 //! Sessions: many HTTP requests that make one connection.
 
+#[cfg(any(feature = "sse", feature = "polling"))]
+pub(crate) mod client;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
