@@ -25,6 +25,7 @@ pub(crate) struct Origin {
     uri: Uri,
     options: ClientOptions,
     /// What every request has.
+    #[cfg(any(feature = "sse", feature = "polling"))]
     all: HeaderMap,
     /// What a POST has.
     post: HeaderMap,
@@ -63,6 +64,7 @@ impl Origin {
                 .map_err(|error: http::uri::InvalidUri| invalid(error.into()))?,
             path,
             options: options.clone(),
+            #[cfg(any(feature = "sse", feature = "polling"))]
             all,
             post,
         })

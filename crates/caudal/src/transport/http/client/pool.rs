@@ -113,10 +113,6 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// The next piece of the body; `None` at its end.
-    #[cfg_attr(
-        not(feature = "sse"),
-        expect(dead_code, reason = "only events come so")
-    )]
     pub(crate) async fn piece(&mut self) -> Option<Result<Bytes, hyper::Error>> {
         let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await?;
         Some(frame.map(|frame| frame.into_data().unwrap_or_default()))
