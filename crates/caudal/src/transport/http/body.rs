@@ -137,13 +137,13 @@ where
 
 /// What has come of a body: most come in one piece, which is not copied.
 #[derive(Default)]
-struct Whole {
+pub(super) struct Whole {
     first: Bytes,
     rest: BytesMut,
 }
 
 impl Whole {
-    fn poll<B>(
+    pub(super) fn poll<B>(
         &mut self,
         mut body: Pin<&mut B>,
         cx: &mut Context<'_>,

@@ -26,8 +26,11 @@ use http::{HeaderValue, Response};
 pub use body::Body;
 #[cfg(feature = "sse")]
 pub(crate) use body::Flow;
+#[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+pub(crate) use body::ReadError;
+pub use client::fault;
 pub use dial::ClientOptions;
-pub(crate) use dial::{Socket, dial};
+pub(crate) use dial::dial;
 pub use http::StatusCode;
 pub use http::request::Parts;
 pub use options::{Allowed, Authorize, Caller, Options, Secret};
@@ -36,7 +39,7 @@ pub use service::Http;
 pub use status::Reply;
 #[cfg(feature = "webhook")]
 pub(crate) use {
-    body::{ReadError, read},
+    body::read,
     dial::dial_at,
     service::is_json,
 };

@@ -1,11 +1,32 @@
-//! The client's side.
+//! The client's side: one poll after the other.
 
 use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use caudal_core::{CloseReason, Message, decode};
+use http::{HeaderName, HeaderValue};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::endpoint::Target;
 use crate::transport::Transport;
 use crate::transport::http::ClientOptions;
+use crate::transport::http::client::pool::Answer;
+use crate::transport::session::client::{
+    Asked, Ended, Frame, Frames, Session, SessionTransport, Tries,
+};
+
+const JSON: &str = "application/json";
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+/// So long a server is asked to wait for a message,
+const WAIT: &str = "wait=25";
+/// and so long an answer may take until it counts as lost.
+const LOST: Duration = Duration::from_secs(45);
+/// An empty answer that comes sooner was no waiting.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Opens a session.
 pub(crate) async fn connect(
@@ -13,6 +34,161 @@ pub(crate) async fn connect(
     options: &ClientOptions,
     config: &Config,
 ) -> io::Result<Box<dyn Transport>> {
-    let _ = (target, options, config);
-    Err(io::ErrorKind::Unsupported.into())
+    let session = Session::new(target, options, config)?;
+    let opened = session.open(JSON).await?;
+    if opened.is_some() && !session.is_identified() {
+        return Err(io::Error::other("the server has opened no session"));
+    }
+    let mut listener = Listener {
+        session: Arc::clone(&session),
+        frames: None,
+        cursor: 0,
+        tries: Tries::new(),
+    };
+    let first = match opened {
+        Some(answer) => {
+            let read = listener.read(answer).await;
+            Some(read.map_err(|error| io::Error::other(error.to_string()))?)
+        }
+        None => None,
+    };
+    let transport = SessionTransport::start(session, |frames| async move {
+        listener.frames = Some(frames);
+        listener.run(first).await
+    });
+    Ok(Box::new(transport))
+}
+
+struct Listener {
+    session: Arc<Session>,
+    frames: Option<Frames>,
+    /// The number of the last message.
+    cursor: u64,
+    tries: Tries,
+}
+
+impl Listener {
+    /// Polls until the session ends; `None` if there is no way to.
+    async fn run(mut self, first: Option<Bytes>) -> Option<CloseReason> {
+        match first {
+            None => self.session.identified().await,
+            Some(first) => {
+                if let Err(error) = self.take(&first).await {
+                    return Some(error.end().into());
+                }
+            }
+        }
+        loop {
+            match self.poll().await {
+                Ok(true) => self.tries.succeeded(),
+                Ok(false) => return None,
+                Err(PollError::End(ended)) => return Some(ended.into()),
+                Err(PollError::Failed(why)) => {
+                    if !self.tries.wait().await {
+                        return Some(Ended::Broken(why).into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks once; `false` if it makes no sense to.
+    async fn poll(&mut self) -> Result<bool, PollError> {
+        let query = format!("cursor={}", self.cursor);
+        let mut request = self.session.get(JSON, Some(&query));
+        let headers = request.headers_mut();
+        headers.insert(PREFER, HeaderValue::from_static(WAIT));
+        let asked = Instant::now();
+        let late = |_| PollError::Failed("no answer came in time".to_owned());
+        let answer = tokio::time::timeout(LOST, self.session.ask(request));
+        let heard = match answer.await.map_err(late)? {
+            Asked::Answer(answer) => {
+                self.session.set_listening(true);
+                let text = tokio::time::timeout(LOST, self.read(*answer));
+                let text = text.await.map_err(late)??;
+                self.take(&text).await?
+            }
+            Asked::Empty => false,
+            Asked::Failed(why) => return Err(PollError::Failed(why)),
+            Asked::Never => return Ok(false),
+            Asked::End(ended) => return Err(PollError::End(ended)),
+        };
+        if !heard && asked.elapsed() < AT_ONCE {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(true)
+    }
+
+    async fn read(&self, answer: Answer) -> Result<Bytes, PollError> {
+        let read = answer.read(limit(self.session.policy.max_message)).await;
+        read.map_err(|error| match error {
+            crate::transport::http::ReadError::TooLarge => {
+                PollError::End(Ended::Broken("an answer is too large".to_owned()))
+            }
+            _ => PollError::Failed("the answer broke off".to_owned()),
+        })
+    }
+
+    /// Passes on what is new in an answer; whether anything is.
+    async fn take(&mut self, text: &Bytes) -> Result<bool, PollError> {
+        let answer: Polled<'_> = serde_json::from_slice(text)
+            .map_err(|error| PollError::End(Ended::Broken(error.to_string())))?;
+        let new = self.count_new(&answer)?;
+        for message in answer.messages.iter().skip(answer.messages.len() - new) {
+            let message = text.slice_ref(message.get().as_bytes());
+            if let Message::Invalid(invalid) = decode(&message, &self.session.policy)
+                && invalid.wants_answer()
+            {
+                tracing::warn!(target: "caudal", cause = %invalid.cause, "what came is no message");
+                continue;
+            }
+            if let Some(frames) = &self.frames {
+                let _ = frames.send(Frame::Message(message)).await;
+            }
+        }
+        self.cursor = self.cursor.max(answer.cursor);
+        Ok(new > 0)
+    }
+
+    /// How many messages at the end of an answer are new: the last one has the
+    /// number that the cursor says.
+    fn count_new(&self, answer: &Polled<'_>) -> Result<usize, PollError> {
+        let count = answer.messages.len() as u64;
+        let above = answer.cursor.saturating_sub(self.cursor);
+        if above > count {
+            return Err(PollError::End(Ended::Missed(above - count)));
+        }
+        Ok(usize::try_from(above).unwrap_or_default())
+    }
+}
+
+/// How large an answer may be: several messages, or one as large as they come.
+fn limit(max_message: usize) -> usize {
+    max_message.saturating_mul(4).saturating_add(64 << 10)
+}
+
+#[derive(serde::Deserialize)]
+struct Polled<'a> {
+    cursor: u64,
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
+}
+
+/// Why a poll brought nothing.
+#[derive(Debug, thiserror::Error)]
+enum PollError {
+    /// It may work later.
+    #[error("{0}")]
+    Failed(String),
+    #[error(transparent)]
+    End(#[from] Ended),
+}
+
+impl PollError {
+    fn end(self) -> Ended {
+        match self {
+            Self::Failed(why) => Ended::Broken(why),
+            Self::End(ended) => ended,
+        }
+    }
 }

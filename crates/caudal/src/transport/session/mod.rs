@@ -20,6 +20,9 @@ mod post;
 mod table;
 mod waits;
 
+#[cfg(any(feature = "sse", feature = "polling"))]
+pub(crate) mod client;
+
 use std::sync::Arc;
 
 use bytes::Bytes;

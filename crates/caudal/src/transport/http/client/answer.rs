@@ -1,0 +1,325 @@
+//! What a response means for the calls that wait for it.
+//!
+//! A call whose request was answered with anything but JSON-RPC must end too: it
+//! gets an error that says what came instead. See [`fault`].
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use caudal_core::{
+    ErrorObject, Id, InvalidKind, JsonRpcError, Message, Policy, RequestId, decode, encode,
+};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
+use serde_json::json;
+
+use super::fault;
+
+/// The calls of one message that wait for an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    first: Option<RequestId>,
+    /// Those of a batch.
+    rest: Vec<RequestId>,
+}
+
+impl Calls {
+    /// The calls in a message of ours.
+    pub(crate) fn of(text: &[u8]) -> Self {
+        let mut policy = Policy::default();
+        policy.max_message = usize::MAX;
+        policy.max_batch = usize::MAX;
+        policy.max_depth = usize::MAX;
+        let mut calls = Self::default();
+        match decode(text, &policy) {
+            Message::Request(request) => calls.first = owned(request.id),
+            Message::Batch(entries) => {
+                let ids = entries.iter().filter_map(|entry| match entry {
+                    Message::Request(request) => owned(request.id),
+                    _ => None,
+                });
+                calls.rest = ids.collect();
+            }
+            _ => {}
+        }
+        calls
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none() && self.rest.is_empty()
+    }
+
+    /// The only one, if it is not a batch.
+    pub(crate) fn only(&self) -> Option<&RequestId> {
+        self.first.as_ref()
+    }
+
+    /// Nobody waits for this one any more; whether it was here.
+    pub(crate) fn forget(&mut self, id: &RequestId) -> bool {
+        if self.first.as_ref() == Some(id) {
+            self.first = None;
+            return true;
+        }
+        let place = self.rest.iter().position(|own| own == id);
+        place.map(|place| self.rest.swap_remove(place)).is_some()
+    }
+
+    fn answered(&mut self, id: Id<'_>) {
+        if self.first.as_ref().is_some_and(|own| is_same(id, own)) {
+            self.first = None;
+        } else {
+            let place = self.rest.iter().position(|own| is_same(id, own));
+            place.map(|place| self.rest.swap_remove(place));
+        }
+    }
+
+    fn drain(&mut self) -> impl Iterator<Item = RequestId> {
+        self.first.take().into_iter().chain(self.rest.drain(..))
+    }
+
+    /// Ends all of them with an error.
+    pub(crate) fn fail(&mut self, fault: &Fault, frames: &mut VecDeque<Bytes>) {
+        if self.is_empty() {
+            let error = &fault.0;
+            tracing::warn!(target: "caudal", %error, "a message was not accepted");
+        }
+        for id in self.drain() {
+            let mut frame = BytesMut::new();
+            encode::error(&mut frame, &id, &fault.0);
+            frames.push_back(frame.freeze());
+        }
+    }
+
+    /// The same for those that are left, if any is.
+    pub(crate) fn fail_unanswered(&mut self, fault: &Fault, frames: &mut VecDeque<Bytes>) {
+        if !self.is_empty() {
+            self.fail(fault, frames);
+        }
+    }
+
+    fn fail_as_told(&mut self, error: &ErrorObject<'_>, frames: &mut VecDeque<Bytes>) {
+        for id in self.drain() {
+            let mut frame = BytesMut::new();
+            encode::error_raw(&mut frame, &id, error);
+            frames.push_back(frame.freeze());
+        }
+    }
+
+    /// Passes a message of the server on; `false` if it is none.
+    pub(crate) fn take(
+        &mut self,
+        text: &Bytes,
+        policy: &Policy,
+        frames: &mut VecDeque<Bytes>,
+    ) -> bool {
+        match decode(text, policy) {
+            Message::Response(response) if response.id.is_null() => {
+                // It says what was wrong with the request, but not with which.
+                let Err(error) = &response.outcome else {
+                    return false;
+                };
+                self.fail_as_told(error, frames);
+                return true;
+            }
+            Message::Response(response) => self.answered(response.id),
+            Message::Batch(entries) => {
+                for entry in &entries {
+                    match entry {
+                        Message::Response(response) => self.answered(response.id),
+                        Message::Invalid(invalid) if invalid.kind == InvalidKind::Response => {
+                            self.answered(invalid.id);
+                        }
+                        Message::Invalid(_) => return false,
+                        _ => {}
+                    }
+                }
+            }
+            Message::Invalid(invalid) => {
+                if invalid.kind != InvalidKind::Response || invalid.id.is_null() {
+                    return false;
+                }
+                self.answered(invalid.id);
+            }
+            _ => {}
+        }
+        frames.push_back(text.clone());
+        true
+    }
+
+    /// Passes on what a whole response says, and ends what it does not answer.
+    pub(crate) fn settle(
+        &mut self,
+        status: StatusCode,
+        text: &Bytes,
+        policy: &Policy,
+        frames: &mut VecDeque<Bytes>,
+    ) {
+        let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        // Whatever the status, a JSON-RPC answer says more.
+        let taken = !refused && !text.is_empty() && self.take(text, policy, frames);
+        let silent = text.is_empty() && status.is_success() && self.is_empty();
+        if !self.is_empty() || !(taken || silent) {
+            self.fail(&Fault::status(status, text), frames);
+        }
+    }
+}
+
+fn owned(id: Id<'_>) -> Option<RequestId> {
+    id.to_request_id().ok().flatten()
+}
+
+fn is_same(id: Id<'_>, own: &RequestId) -> bool {
+    match own {
+        RequestId::Number(number) => id.as_i64() == Some(*number),
+        RequestId::String(string) => id.as_string().is_some_and(|id| id == *string),
+    }
+}
+
+/// Why a call has no answer.
+#[derive(Debug)]
+pub(crate) struct Fault(JsonRpcError);
+
+impl Fault {
+    /// A response that is no answer.
+    pub(crate) fn status(status: StatusCode, body: &[u8]) -> Self {
+        const SHOWN: usize = 200;
+        let code = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => fault::REFUSED,
+            _ => fault::STATUS,
+        };
+        // No character has more than four bytes.
+        let body = String::from_utf8_lossy(body.get(..SHOWN * 4).unwrap_or(body));
+        let body: String = body.chars().take(SHOWN).collect();
+        let data = json!({ "status": status.as_u16(), "body": body });
+        Self(JsonRpcError::with_data(code, http_status(status), data))
+    }
+
+    /// No request was made.
+    pub(crate) fn not_sent(error: &dyn std::error::Error) -> Self {
+        let message = format!("the server could not be reached: {error}");
+        let data = json!({ "sent": false });
+        Self(JsonRpcError::with_data(fault::LOST, message, data))
+    }
+
+    /// No response came to a request that may have been received.
+    pub(crate) fn lost(error: &dyn std::error::Error) -> Self {
+        let message = match error.source() {
+            Some(cause) => format!("the connection was lost, the call may have run: {cause}"),
+            None => format!("the connection was lost, the call may have run: {error}"),
+        };
+        let data = json!({ "sent": true });
+        Self(JsonRpcError::with_data(fault::LOST, message, data))
+    }
+
+    pub(crate) fn too_large(limit: usize) -> Self {
+        let message = format!("the answer is larger than {limit} bytes");
+        Self(JsonRpcError::new(fault::TOO_LARGE, message))
+    }
+}
+
+/// The events ended without the answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the response ended before the answer")]
+pub(crate) struct Unfinished;
+
+/// A status for a person: `HTTP 502 Bad Gateway`.
+pub(crate) fn http_status(status: StatusCode) -> String {
+    let reason = status.canonical_reason().unwrap_or_default();
+    format!("HTTP {} {reason}", status.as_u16())
+        .trim_end()
+        .to_owned()
+}
+
+/// Whether a response consists of events.
+pub(crate) fn is_events(headers: &HeaderMap) -> bool {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .map_or(&b""[..], |kind| kind.as_bytes());
+    let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default();
+    kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settle(sent: &str, status: u16, text: &'static str) -> Vec<String> {
+        let mut calls = Calls::of(sent.as_bytes());
+        let mut frames = VecDeque::new();
+        let status = StatusCode::from_u16(status).unwrap();
+        let text = Bytes::from_static(text.as_bytes());
+        calls.settle(status, &text, &Policy::default(), &mut frames);
+        assert!(calls.is_empty());
+        let text = |frame: Bytes| String::from_utf8(frame.to_vec()).unwrap();
+        frames.into_iter().map(text).collect()
+    }
+
+    const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"a"}"#;
+    const TELL: &str = r#"{"jsonrpc":"2.0","method":"a"}"#;
+    const BATCH: &str = r#"[{"jsonrpc":"2.0","id":7,"method":"a"},{"jsonrpc":"2.0","method":"b"},{"jsonrpc":"2.0","id":"x","method":"c"}]"#;
+
+    #[test]
+    fn an_answer_is_passed_on_whatever_its_status() {
+        let answer = r#"{"jsonrpc":"2.0","id":7,"result":1}"#;
+        assert_eq!(settle(CALL, 200, answer), [answer]);
+        let error = r#"{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}"#;
+        assert_eq!(settle(CALL, 400, error), [error]);
+    }
+
+    #[test]
+    fn an_error_without_an_id_ends_the_call_that_it_answers() {
+        let error =
+            r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"m","data":[1]},"id":null}"#;
+        let own = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"m","data":[1]}}"#;
+        assert_eq!(settle(CALL, 413, error), [own]);
+        assert_eq!(settle(BATCH, 200, error).len(), 2);
+        assert_eq!(settle(TELL, 200, error).len(), 0);
+    }
+
+    #[test]
+    fn whatever_is_not_answered_fails() {
+        for text in [
+            "",
+            "<html>",
+            "[]",
+            "7",
+            r#"{"jsonrpc":"2.0","id":null,"result":1}"#,
+        ] {
+            let frames = settle(CALL, 200, text);
+            assert_eq!(frames.len(), 1, "{text}");
+            assert!(
+                frames[0].contains(r#""id":7"#) && frames[0].contains("-32010"),
+                "{frames:?}"
+            );
+        }
+        let other = settle(CALL, 200, r#"{"jsonrpc":"2.0","id":8,"result":1}"#);
+        assert_eq!(other.len(), 2);
+        let half = settle(BATCH, 200, r#"[{"jsonrpc":"2.0","id":7,"result":1}]"#);
+        assert_eq!(half.len(), 2);
+        assert!(half[1].contains(r#""id":"x""#), "{half:?}");
+    }
+
+    #[test]
+    fn nothing_is_made_up_for_a_notification() {
+        for (status, text) in [(204, ""), (202, ""), (200, ""), (500, "x"), (401, "")] {
+            assert_eq!(settle(TELL, status, text).len(), 0, "{status}");
+        }
+    }
+
+    #[test]
+    fn who_is_not_let_in_can_tell() {
+        let frames = settle(CALL, 401, r#"{"jsonrpc":"2.0","id":7,"result":1}"#);
+        assert!(frames[0].contains("-32011") && frames[0].contains("HTTP 401 Unauthorized"));
+    }
+
+    #[test]
+    fn no_more_than_200_characters_of_a_body_are_shown() {
+        let body = "ü".repeat(1000);
+        let Fault(error) = Fault::status(StatusCode::BAD_GATEWAY, body.as_bytes());
+        assert_eq!(
+            error.data.unwrap()["body"].as_str().unwrap(),
+            "ü".repeat(200)
+        );
+        assert_eq!(error.message, "HTTP 502 Bad Gateway");
+    }
+}

@@ -1,0 +1,383 @@
+//! The client's side of a session: POSTs one after the other, and one way back.
+//!
+//! ```text
+//! uplink   a task: each message is a POST, the next one when it is accepted
+//! downlink a task: events or polls (`sse`, `polling`), made again when they break
+//!   └→ frames, in order, and the reason why there are no more
+//! ```
+
+mod tries;
+mod uplink;
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use caudal_core::{CloseReason, Policy, RequestId};
+use http::header::ACCEPT;
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio_util::sync::{CancellationToken, PollSender};
+
+use crate::config::Config;
+use crate::endpoint::Target;
+use crate::transport::http::client::answer::http_status;
+use crate::transport::http::client::cut_line;
+use crate::transport::http::client::origin::Origin;
+use crate::transport::http::client::pool::{Answer, Pool, SendError};
+use crate::transport::http::{Body, ClientOptions};
+use crate::transport::{ReceiveError, Transport};
+
+pub(crate) use tries::Tries;
+use uplink::Uplink;
+
+/// So many messages of the server may wait to be looked at.
+const FRAMES: usize = 16;
+/// So long what was told may take to be accepted when the session is closed.
+const FLUSH: Duration = Duration::from_secs(3);
+/// So long the server may take to end the session.
+const DELETE: Duration = Duration::from_secs(2);
+/// So much of an answer that nobody needs is read, to keep the connection.
+const REST: usize = 64 << 10;
+
+/// What the two directions share.
+pub(crate) struct Session {
+    origin: Arc<Origin>,
+    pool: Arc<Pool>,
+    header: HeaderName,
+    id: watch::Sender<Option<HeaderValue>>,
+    pub(crate) policy: Policy,
+    /// How long a POST may take to be accepted; zero is for ever.
+    patience: Duration,
+    /// Whether the server knows sessions only as MCP has them.
+    foreign: AtomicBool,
+    /// Whether there is a way back.
+    listening: AtomicBool,
+}
+
+/// What comes back.
+#[derive(Debug)]
+pub(crate) enum Frame {
+    Message(Bytes),
+    End(CloseReason),
+}
+
+/// Where frames go.
+pub(crate) type Frames = mpsc::Sender<Frame>;
+
+/// Why a session ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Ended {
+    #[error("the session is gone")]
+    Gone,
+    #[error("{0} messages of the server were lost")]
+    Missed(u64),
+    #[error("the server's messages could not be received any more: {0}")]
+    Broken(String),
+    #[error("{}", http_status(*.0))]
+    Status(StatusCode),
+    #[error("a message may or may not have been received: {0}")]
+    Lost(String),
+    #[error("a message could not be sent: {0}")]
+    Unreachable(String),
+    #[error("a message was not accepted in time")]
+    Slow,
+}
+
+impl From<Ended> for CloseReason {
+    fn from(ended: Ended) -> Self {
+        Self::failed(ended)
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        target: &Target<'_>,
+        options: &ClientOptions,
+        config: &Config,
+    ) -> io::Result<Arc<Self>> {
+        let origin = Arc::new(Origin::new(target, options)?);
+        Ok(Arc::new(Self {
+            pool: Pool::new(Arc::clone(&origin)),
+            origin,
+            header: options.session_header.clone(),
+            id: watch::Sender::new(None),
+            policy: config.policy,
+            patience: config.message_timeout,
+            foreign: AtomicBool::new(false),
+            listening: AtomicBool::new(false),
+        }))
+    }
+
+    /// Opens it, with a GET that accepts only `kind`; `None` if the server does not
+    /// open sessions so, but perhaps by the first POST.
+    pub(crate) async fn open(&self, kind: &'static str) -> io::Result<Option<Answer>> {
+        let answer = self.pool.send(self.get(kind, None)).await?;
+        match answer.status {
+            StatusCode::OK => {
+                self.identify(&answer);
+                self.listening.store(true, Relaxed);
+                Ok(Some(answer))
+            }
+            StatusCode::BAD_REQUEST
+            | StatusCode::NOT_FOUND
+            | StatusCode::METHOD_NOT_ALLOWED
+            | StatusCode::NOT_ACCEPTABLE => {
+                self.foreign.store(true, Relaxed);
+                let _ = answer.read(REST).await;
+                Ok(None)
+            }
+            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                let kind = io::ErrorKind::PermissionDenied;
+                Err(io::Error::new(kind, http_status(status)))
+            }
+            status => Err(io::Error::other(http_status(status))),
+        }
+    }
+
+    /// A GET for the server's messages.
+    pub(crate) fn get(&self, kind: &'static str, query: Option<&str>) -> Request<Body> {
+        let mut request = self.origin.request(Method::GET, query);
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static(kind));
+        self.add_id(&mut request);
+        request
+    }
+
+    fn add_id(&self, request: &mut Request<Body>) {
+        if let Some(id) = &*self.id.borrow() {
+            request
+                .headers_mut()
+                .insert(self.header.clone(), id.clone());
+        }
+    }
+
+    /// Takes the id from the first response that has one.
+    fn identify(&self, answer: &Answer) {
+        if let Some(id) = answer.headers.get(&self.header) {
+            self.id.send_if_modified(|own| {
+                let new = own.is_none();
+                own.get_or_insert_with(|| id.clone());
+                new
+            });
+        }
+    }
+
+    pub(crate) fn is_identified(&self) -> bool {
+        self.id.borrow().is_some()
+    }
+
+    /// Returns when it has an id.
+    pub(crate) async fn identified(&self) {
+        let mut id = self.id.subscribe();
+        // It cannot fail: the other end is here.
+        let _ = id.wait_for(Option::is_some).await;
+    }
+
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.foreign.load(Relaxed)
+    }
+
+    /// Says whether there is a way back.
+    pub(crate) fn set_listening(&self, listening: bool) {
+        self.listening.store(listening, Relaxed);
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Answer, SendError> {
+        self.pool.send(request).await
+    }
+
+    /// Asks for the server's messages again.
+    pub(crate) async fn ask(&self, request: Request<Body>) -> Asked {
+        let answer = match self.send(request).await {
+            Ok(answer) => answer,
+            Err(error) => return Asked::Failed(io::Error::from(error).to_string()),
+        };
+        match answer.status {
+            StatusCode::OK => Asked::Answer(Box::new(answer)),
+            StatusCode::NO_CONTENT => {
+                let _ = answer.read(REST).await;
+                Asked::Empty
+            }
+            StatusCode::NOT_FOUND if self.is_identified() => Asked::End(Ended::Gone),
+            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                Asked::End(Ended::Status(status))
+            }
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE if self.is_foreign() => {
+                Asked::Never
+            }
+            status => Asked::Failed(http_status(status)),
+        }
+    }
+
+    /// Ends it; the server need not agree.
+    async fn end(&self) {
+        if !self.is_identified() {
+            return;
+        }
+        let mut request = self.origin.request(Method::DELETE, None);
+        self.add_id(&mut request);
+        let end = async {
+            if let Ok(answer) = self.send(request).await {
+                let _ = answer.read(REST).await;
+            }
+        };
+        let _ = tokio::time::timeout(DELETE, end).await;
+    }
+}
+
+/// What came of a GET.
+pub(crate) enum Asked {
+    Answer(Box<Answer>),
+    /// There is nothing new.
+    Empty,
+    /// It may work later.
+    Failed(String),
+    /// The server has no such way back.
+    Never,
+    End(Ended),
+}
+
+/// Requests whose responses are still being read, by the call that waits for each.
+#[derive(Default)]
+pub(super) struct Open(Mutex<Vec<(RequestId, AbortHandle)>>);
+
+impl Open {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(RequestId, AbortHandle)>> {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(super) fn add(&self, id: RequestId, task: AbortHandle) {
+        let mut open = self.lock();
+        open.retain(|(_, task)| !task.is_finished());
+        open.push((id, task));
+    }
+
+    fn abort(&self, id: &RequestId) {
+        let mut open = self.lock();
+        if let Some(place) = open.iter().position(|(own, _)| own == id) {
+            open.swap_remove(place).1.abort();
+        }
+    }
+}
+
+/// A transport whose messages go up by POST and come down some other way.
+pub(crate) struct SessionTransport {
+    session: Arc<Session>,
+    frames: mpsc::Receiver<Frame>,
+    /// The frame that is lent.
+    frame: Bytes,
+    messages: PollSender<Bytes>,
+    open: Arc<Open>,
+    closed: CancellationToken,
+    uplink: Option<JoinHandle<()>>,
+    downlink: AbortHandle,
+    closing: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl SessionTransport {
+    /// Starts both directions.
+    pub(crate) fn start<F>(session: Arc<Session>, listen: impl FnOnce(Frames) -> F) -> Self
+    where
+        F: Future<Output = Option<CloseReason>> + Send + 'static,
+    {
+        let (sender, frames) = mpsc::channel(FRAMES);
+        let (messages, queue) = mpsc::channel(1);
+        let (open, closed) = (Arc::new(Open::default()), CancellationToken::new());
+        let uplink = Uplink::new(&session, sender.clone(), &open);
+        let uplink = tokio::spawn(uplink.run(queue, closed.clone()));
+        let listening = listen(sender.clone());
+        let listened = Arc::clone(&session);
+        let downlink = tokio::spawn(async move {
+            let end = listening.await;
+            listened.set_listening(false);
+            if let Some(reason) = end {
+                let _ = sender.send(Frame::End(reason)).await;
+            }
+        });
+        Self {
+            session,
+            frames,
+            frame: Bytes::new(),
+            messages: PollSender::new(messages),
+            open,
+            closed,
+            uplink: Some(uplink),
+            downlink: downlink.abort_handle(),
+            closing: None,
+        }
+    }
+}
+
+impl Transport for SessionTransport {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
+        match ready!(self.frames.poll_recv(cx)) {
+            Some(Frame::Message(frame)) => {
+                self.frame = frame;
+                Poll::Ready(Ok(Some(&self.frame)))
+            }
+            Some(Frame::End(reason)) => Poll::Ready(Err(ReceiveError::Closed(reason))),
+            None => Poll::Ready(Ok(None)),
+        }
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
+        while !out.is_empty() {
+            let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+            ready!(self.messages.poll_reserve(cx)).map_err(gone)?;
+            let text = cut_line(out);
+            self.messages.send_item(text).map_err(gone)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits until what was sent is accepted, and ends the session.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
+        let (closed, messages) = (&self.closed, &mut self.messages);
+        let (uplink, downlink) = (&mut self.uplink, &self.downlink);
+        let closing = self.closing.get_or_insert_with(|| {
+            messages.close();
+            closed.cancel();
+            downlink.abort();
+            let uplink = uplink.take();
+            Box::pin(async move {
+                let Some(mut uplink) = uplink else { return };
+                if tokio::time::timeout(FLUSH, &mut uplink).await.is_err() {
+                    uplink.abort();
+                }
+            })
+        });
+        // Nobody looks at them any more, and nobody is to wait for that.
+        while let Poll::Ready(Some(_)) = self.frames.poll_recv(cx) {}
+        closing.as_mut().poll(cx).map(|()| None)
+    }
+
+    fn keeps_calls(&self) -> bool {
+        true
+    }
+
+    fn forget(&mut self, id: &RequestId) {
+        self.open.abort(id);
+    }
+
+    fn remote(&self) -> Option<String> {
+        Some(self.session.origin.authority().to_owned())
+    }
+}
+
+impl Drop for SessionTransport {
+    fn drop(&mut self) {
+        self.downlink.abort();
+        if let Some(uplink) = &self.uplink {
+            uplink.abort();
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The client's messages: a POST each, in order.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use caudal_core::CloseReason;
+use http::{HeaderName, HeaderValue, Request, StatusCode};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{Ended, Frame, Frames, Open, REST, Session, Tries};
+use crate::transport::http::Body;
+use crate::transport::http::client::answer::{Calls, Fault, Unfinished, is_events};
+use crate::transport::http::client::events::Parser;
+use crate::transport::http::client::pool::{Answer, SendError};
+
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+/// The client's messages: a POST each, in order.
+pub(super) struct Uplink {
+    session: Arc<Session>,
+    frames: Frames,
+    open: Arc<Open>,
+    /// Responses that are still being read.
+    reading: JoinSet<()>,
+    begun: bool,
+}
+
+impl Uplink {
+    pub(super) fn new(session: &Arc<Session>, frames: Frames, open: &Arc<Open>) -> Self {
+        Self {
+            session: Arc::clone(session),
+            frames,
+            open: Arc::clone(open),
+            reading: JoinSet::new(),
+            begun: false,
+        }
+    }
+
+    /// Sends all messages, and ends the session when there are no more.
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Bytes>, closed: CancellationToken) {
+        while let Some(text) = queue.recv().await {
+            if let Err(reason) = self.post(text).await {
+                // What is still in the queue stays there: it was not sent.
+                tokio::select! {
+                    _ = self.frames.send(Frame::End(reason)) => closed.cancelled().await,
+                    () = closed.cancelled() => {}
+                }
+                return;
+            }
+        }
+        self.reading.shutdown().await;
+        self.session.end().await;
+    }
+
+    async fn post(&mut self, text: Bytes) -> Result<(), CloseReason> {
+        self.make_room().await;
+        let calls = Calls::of(&text);
+        let mut request = self.session.origin.post(text);
+        if !calls.is_empty() {
+            let asynchronous = HeaderValue::from_static("respond-async");
+            request.headers_mut().insert(PREFER, asynchronous);
+        }
+        self.session.add_id(&mut request);
+        let first = !std::mem::replace(&mut self.begun, true);
+        if self.session.is_foreign() && !first && !calls.is_empty() {
+            self.post_apart(request, calls);
+            return Ok(());
+        }
+        let sent = send(&self.session, request);
+        let answer = match self.session.patience.is_zero() {
+            true => sent.await?,
+            false => match tokio::time::timeout(self.session.patience, sent).await {
+                Ok(sent) => sent?,
+                Err(_) => return Err(Ended::Slow.into()),
+            },
+        };
+        if let Some(answer) = answer {
+            self.read_apart(answer, calls);
+        }
+        Ok(())
+    }
+
+    /// Waits until not too many responses are open.
+    async fn make_room(&mut self) {
+        while self.reading.try_join_next().is_some() {}
+        if self.reading.len() >= self.session.origin.options().connections.max(1) {
+            self.reading.join_next().await;
+        }
+    }
+
+    fn read_apart(&mut self, answer: Answer, calls: Calls) {
+        let id = calls.only().cloned();
+        let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
+        let task = self.reading.spawn(read(session, frames, answer, calls));
+        if let Some(id) = id {
+            self.open.add(id, task);
+        }
+    }
+
+    /// A server of another make answers only when it is done, and may call back
+    /// before that: nothing waits for it.
+    fn post_apart(&mut self, request: Request<Body>, calls: Calls) {
+        let id = calls.only().cloned();
+        let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
+        let task = self.reading.spawn(async move {
+            match send(&session, request).await {
+                Ok(Some(answer)) => read(session, frames, answer, calls).await,
+                Ok(None) => {}
+                Err(reason) => drop(frames.send(Frame::End(reason)).await),
+            }
+        });
+        if let Some(id) = id {
+            self.open.add(id, task);
+        }
+    }
+}
+
+/// Sends a request; if it certainly was not received, again. `None` if there is no
+/// more to the response than that it was accepted.
+async fn send(
+    session: &Session,
+    mut request: Request<Body>,
+) -> Result<Option<Answer>, CloseReason> {
+    let mut tries = Tries::new();
+    loop {
+        match session.send(request).await {
+            Ok(answer) => return accept(session, answer).await,
+            Err(lost @ SendError::Lost(_)) => {
+                return Err(Ended::Lost(io::Error::from(lost).to_string()).into());
+            }
+            Err(SendError::NotSent(error, again)) => {
+                if !tries.wait().await {
+                    return Err(Ended::Unreachable(error.to_string()).into());
+                }
+                request = *again;
+            }
+        }
+    }
+}
+
+async fn accept(session: &Session, answer: Answer) -> Result<Option<Answer>, CloseReason> {
+    let knew = session.is_identified();
+    session.identify(&answer);
+    match answer.status {
+        StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
+            let _ = answer.read(REST).await;
+            Ok(None)
+        }
+        StatusCode::NOT_FOUND if knew => Err(Ended::Gone.into()),
+        _ => Ok(Some(answer)),
+    }
+}
+
+/// Passes on what a response says.
+async fn read(session: Arc<Session>, frames: Frames, answer: Answer, mut calls: Calls) {
+    if answer.status.is_success() && is_events(&answer.headers) {
+        return read_events(session, frames, answer, calls).await;
+    }
+    let (status, limit) = (answer.status, session.policy.max_message);
+    let mut found = VecDeque::new();
+    match answer.read(limit).await {
+        Ok(text) => calls.settle(status, &text, &session.policy, &mut found),
+        Err(crate::transport::http::ReadError::TooLarge) => {
+            calls.fail(&Fault::too_large(limit), &mut found);
+        }
+        Err(_) => calls.fail(&Fault::lost(&Unfinished), &mut found),
+    }
+    pass(&frames, &mut found).await;
+}
+
+async fn read_events(session: Arc<Session>, frames: Frames, mut answer: Answer, mut calls: Calls) {
+    let mut parser = Parser::new(session.policy.max_message);
+    let mut found = VecDeque::new();
+    while let Some(Ok(mut piece)) = answer.piece().await {
+        loop {
+            match parser.next(&mut piece) {
+                Ok(None) => break,
+                Ok(Some(event)) if event.data.is_empty() => {}
+                Ok(Some(event)) => {
+                    if !calls.take(&event.data, &session.policy, &mut found) {
+                        tracing::warn!(target: "caudal", "an event that is no message");
+                    }
+                    pass(&frames, &mut found).await;
+                }
+                Err(error) => {
+                    calls.fail(&Fault::too_large(error.limit), &mut found);
+                    return pass(&frames, &mut found).await;
+                }
+            }
+        }
+    }
+    // The answer may still come the other way, if there is one.
+    if !session.listening.load(std::sync::atomic::Ordering::Relaxed) {
+        calls.fail_unanswered(&Fault::lost(&Unfinished), &mut found);
+        pass(&frames, &mut found).await;
+    }
+}
+
+async fn pass(frames: &Frames, found: &mut VecDeque<Bytes>) {
+    for frame in found.drain(..) {
+        let _ = frames.send(Frame::Message(frame)).await;
+    }
+}

@@ -1,0 +1,392 @@
+//! Sessions whose server speaks by events, over a server that is spoken for by hand.
+
+use std::time::Duration;
+
+use caudal::http::{ClientOptions, fault};
+use caudal::{Backoff, CallError, Config, Error, Peer, Router};
+use tokio::sync::mpsc;
+
+use crate::fake::{Asked, Fake};
+use crate::{chain, remote};
+
+const SESSION: &str = "Mcp-Session-Id: abc\r\n";
+
+/// A client that has opened its session, and the stream that it listens to.
+async fn open(fake: &mut Fake, router: Router) -> (Peer, Asked) {
+    let connecting = tokio::spawn(
+        caudal::connect(&*fake.url("#sse"))
+            .router(router)
+            .into_future(),
+    );
+    let stream = fake.expect("GET").await;
+    assert_eq!(stream.header("accept"), Some("text/event-stream"));
+    assert_eq!(stream.header("mcp-session-id"), None);
+    stream.begin_events(SESSION);
+    stream.events("retry: 10\n\nevent: session\ndata: abc\n\n");
+    (connecting.await.unwrap().unwrap(), stream)
+}
+
+fn call(peer: &Peer, method: &'static str) -> tokio::task::JoinHandle<Result<i64, CallError>> {
+    let peer = peer.clone();
+    tokio::spawn(async move { peer.call(method, ()).await })
+}
+
+/// A router that passes on what it is told.
+fn listening() -> (Router, mpsc::UnboundedReceiver<i64>) {
+    let (told, heard) = mpsc::unbounded_channel();
+    let router = Router::new().notification("tick", move |(n,): (i64,)| {
+        told.send(n).unwrap();
+        Ok(())
+    });
+    (router, heard)
+}
+
+fn tick(id: u64, n: i64) -> String {
+    format!("id: {id}\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"tick\",\"params\":[{n}]}}\n\n")
+}
+
+fn answer(asked: &Asked, event: u64, result: i64) -> String {
+    let id = &asked.json()["id"];
+    format!("id: {event}\ndata: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n")
+}
+
+#[tokio::test]
+async fn calls_go_up_by_post_and_answers_come_down_as_events() {
+    let mut fake = Fake::start().await;
+    let (router, mut heard) = listening();
+    let router = router.method("ask", || Ok(5));
+    let (peer, stream) = open(&mut fake, router).await;
+    let first = call(&peer, "first");
+    let posted = fake.expect("POST").await;
+    assert_eq!(posted.header("mcp-session-id"), Some("abc"));
+    assert_eq!(posted.header("prefer"), Some("respond-async"));
+    let text = answer(&posted, 1, 7);
+    posted.accept();
+    stream.events(&text);
+    assert_eq!(first.await.unwrap().unwrap(), 7);
+    stream.events(&tick(2, 1));
+    assert_eq!(heard.recv().await, Some(1));
+    stream.events("id: 3\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"ask\"}\n\n");
+    let posted = fake.expect("POST").await;
+    assert_eq!(posted.body, r#"{"jsonrpc":"2.0","id":"q","result":5}"#);
+    assert_eq!(posted.header("prefer"), None);
+    posted.accept();
+    peer.close();
+    let deleted = fake.expect("DELETE").await;
+    assert_eq!(deleted.header("mcp-session-id"), Some("abc"));
+    deleted.answer("204 No Content", "", "");
+    assert!(peer.closed().await.is_local());
+    stream.gone().await;
+}
+
+#[tokio::test]
+async fn a_message_waits_until_the_one_before_it_is_accepted() {
+    let mut fake = Fake::start().await;
+    let (peer, stream) = open(&mut fake, Router::new()).await;
+    for n in 0..5 {
+        peer.notify("n", (n,)).await.unwrap();
+    }
+    for n in 0..5 {
+        let posted = fake.expect("POST").await;
+        assert_eq!(posted.json()["params"][0], n);
+        fake.silence().await;
+        posted.accept();
+    }
+    drop(stream);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_goes_on_where_it_was() {
+    let mut fake = Fake::start().await;
+    let (router, mut heard) = listening();
+    let (peer, stream) = open(&mut fake, router).await;
+    stream.events(&tick(1, 1));
+    stream.events(&tick(2, 2));
+    assert_eq!((heard.recv().await, heard.recv().await), (Some(1), Some(2)));
+    drop(stream);
+    // A server that cannot answer yet is asked again.
+    for _ in 0..2 {
+        let again = fake.expect("GET").await;
+        assert_eq!(again.header("last-event-id"), Some("2"));
+        assert_eq!(again.header("mcp-session-id"), Some("abc"));
+        again.answer("503 Service Unavailable", "", "");
+    }
+    let stream = fake.expect("GET").await;
+    stream.begin_events("");
+    for n in [1, 2, 3] {
+        stream.events(&tick(n, n as i64));
+    }
+    assert_eq!(heard.recv().await, Some(3));
+    stream.end_events();
+    let stream = fake.expect("GET").await;
+    assert_eq!(stream.header("last-event-id"), Some("3"));
+    stream.begin_events("");
+    stream.events(&tick(4, 4));
+    assert_eq!(heard.recv().await, Some(4));
+    assert!(!peer.state().is_closed());
+}
+
+#[tokio::test]
+async fn a_gap_ends_the_session_and_is_reported_when_there_is_a_new_one() {
+    let mut fake = Fake::start().await;
+    let (told, mut gaps) = mpsc::unbounded_channel();
+    let connect = caudal::connect(&*fake.url("#sse"))
+        .reconnect(Backoff::default())
+        .on_reconnect(move |_, gap| {
+            told.send(gap.failed).unwrap();
+            async {}
+        });
+    let connecting = tokio::spawn(connect.into_future());
+    let stream = fake.expect("GET").await;
+    stream.begin_events(SESSION);
+    let peer = connecting.await.unwrap().unwrap();
+    let lost = call(&peer, "lost");
+    fake.expect("POST").await.accept();
+    stream.events("event: gap\ndata: {\"missed\":3}\n\n");
+    let Err(CallError::Closed(reason)) = lost.await.unwrap() else {
+        panic!("it was sent, and nobody knows more");
+    };
+    assert!(
+        chain(&reason).contains("3 messages of the server were lost"),
+        "{}",
+        chain(&reason)
+    );
+    // The old session is ended, and a new one begun, in either order.
+    let (mut old, mut new) = (None, None);
+    while old.is_none() || new.is_none() {
+        let asked = fake.next().await;
+        match asked.line.starts_with("DELETE") {
+            true => old = Some(asked),
+            false => new = Some(asked),
+        }
+    }
+    let new = new.unwrap();
+    assert_eq!(new.header("mcp-session-id"), None);
+    new.begin_events("Mcp-Session-Id: def\r\n");
+    assert_eq!(gaps.recv().await, Some(1));
+    peer.notify("n", ()).await.unwrap();
+    let posted = fake.expect("POST").await;
+    assert_eq!(posted.header("mcp-session-id"), Some("def"));
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_ends() {
+    let mut fake = Fake::start().await;
+    let (peer, _stream) = open(&mut fake, Router::new()).await;
+    let lost = call(&peer, "n");
+    fake.expect("POST").await.answer("404 Not Found", "", "");
+    assert!(matches!(lost.await.unwrap(), Err(CallError::Closed(_))));
+    assert!(chain(&peer.closed().await).contains("the session is gone"));
+
+    let (peer, stream) = open(&mut fake, Router::new()).await;
+    drop(stream);
+    fake.expect("GET").await.answer("404 Not Found", "", "");
+    assert!(chain(&peer.closed().await).contains("the session is gone"));
+}
+
+#[tokio::test]
+async fn a_post_that_is_lost_is_not_sent_again_and_ends_the_session() {
+    let mut fake = Fake::start().await;
+    let (peer, _stream) = open(&mut fake, Router::new()).await;
+    let lost = call(&peer, "n");
+    drop(fake.expect("POST").await);
+    let error = lost.await.unwrap().unwrap_err();
+    assert!(error.may_have_run() && error.is_fatal(), "{error:?}");
+    assert!(
+        chain(&error).contains("may or may not"),
+        "{}",
+        chain(&error)
+    );
+}
+
+#[tokio::test]
+async fn a_post_that_is_never_accepted_ends_the_session() {
+    let mut fake = Fake::start().await;
+    let mut config = Config::default();
+    config.message_timeout = Duration::from_millis(200);
+    let connect = caudal::connect(&*fake.url("#sse")).config(config);
+    let connecting = tokio::spawn(connect.into_future());
+    let stream = fake.expect("GET").await;
+    stream.begin_events(SESSION);
+    let peer = connecting.await.unwrap().unwrap();
+    peer.notify("n", ()).await.unwrap();
+    let _posted = fake.expect("POST").await;
+    assert!(chain(&peer.closed().await).contains("not accepted in time"));
+}
+
+#[tokio::test]
+async fn a_status_fails_the_call_and_the_session_goes_on() {
+    let mut fake = Fake::start().await;
+    let (peer, stream) = open(&mut fake, Router::new()).await;
+    let large = call(&peer, "n");
+    let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"too large"}}"#;
+    fake.expect("POST")
+        .await
+        .answer("413 Payload Too Large", "", error);
+    assert_eq!(remote(large.await.unwrap().unwrap_err()).code, -32600);
+    let full = call(&peer, "n");
+    fake.expect("POST")
+        .await
+        .answer("503 Service Unavailable", "", "");
+    assert_eq!(remote(full.await.unwrap().unwrap_err()).code, fault::STATUS);
+    let refused = call(&peer, "n");
+    fake.expect("POST").await.answer("403 Forbidden", "", "");
+    assert_eq!(
+        remote(refused.await.unwrap().unwrap_err()).code,
+        fault::REFUSED
+    );
+    let good = call(&peer, "n");
+    let posted = fake.expect("POST").await;
+    let text = answer(&posted, 1, 7);
+    posted.accept();
+    stream.events(&text);
+    assert_eq!(good.await.unwrap().unwrap(), 7);
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_cannot_connect() {
+    let mut fake = Fake::start().await;
+    for kind in ["#sse", "#poll"] {
+        for status in ["401 Unauthorized", "403 Forbidden"] {
+            let mut options = ClientOptions::default();
+            options.token = Some("wrong".into());
+            let connect = caudal::connect(&*fake.url(kind)).http(options);
+            let connecting = tokio::spawn(connect.into_future());
+            let asked = fake.expect("GET").await;
+            assert_eq!(asked.header("authorization"), Some("Bearer wrong"));
+            asked.answer(status, "", "");
+            let Err(Error::Connect { cause, .. }) = connecting.await.unwrap() else {
+                panic!("it is not let in");
+            };
+            assert_eq!(cause.kind(), std::io::ErrorKind::PermissionDenied);
+            assert_eq!(cause.to_string(), format!("HTTP {status}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_event_past_the_limit_ends_the_session_and_one_at_it_does_not() {
+    for (length, passes) in [(200, true), (201, false)] {
+        let mut fake = Fake::start().await;
+        let mut config = Config::default();
+        config.policy.max_message = 200;
+        let (router, mut heard) = listening();
+        let connect = caudal::connect(&*fake.url("#sse"))
+            .config(config)
+            .router(router);
+        let connecting = tokio::spawn(connect.into_future());
+        let stream = fake.expect("GET").await;
+        stream.begin_events(SESSION);
+        let peer = connecting.await.unwrap().unwrap();
+        let mut text = r#"{"jsonrpc":"2.0","method":"tick","params":[1"#.to_owned();
+        text += &" ".repeat(length - text.len() - 2);
+        text += "]}";
+        stream.events(&format!("data: {text}\n\n"));
+        if passes {
+            assert_eq!(heard.recv().await, Some(1));
+        } else {
+            assert!(chain(&peer.closed().await).contains("longer than 200 bytes"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn events_that_are_no_messages_are_passed_over() {
+    let mut fake = Fake::start().await;
+    let (router, mut heard) = listening();
+    let (_peer, stream) = open(&mut fake, router).await;
+    stream.events("data: <html>\n\ndata\n\ndata: []\n\nevent: odd\ndata: {}\n\n");
+    stream.events(&tick(1, 1));
+    assert_eq!(heard.recv().await, Some(1));
+    fake.silence().await;
+}
+
+/// A server as MCP has it: no session before `initialize`, answers as JSON or as
+/// events, and perhaps no way back.
+#[tokio::test]
+async fn a_server_of_another_make_is_understood() {
+    for (kind, refusal) in [
+        ("#sse", "405 Method Not Allowed"),
+        ("#poll", "400 Bad Request"),
+    ] {
+        let mut fake = Fake::start().await;
+        let router = Router::new().method("ask", || Ok(5));
+        let connect = caudal::connect(&*fake.url(kind)).router(router);
+        let connecting = tokio::spawn(connect.into_future());
+        fake.expect("GET").await.answer(refusal, "", "no\n");
+        let peer = connecting.await.unwrap().unwrap();
+        let first = call(&peer, "initialize");
+        let posted = fake.expect("POST").await;
+        assert_eq!(posted.header("mcp-session-id"), None);
+        let id = posted.json()["id"].clone();
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1}}"#);
+        posted.answer(
+            "200 OK",
+            &format!("Content-Type: application/json\r\n{SESSION}"),
+            &body,
+        );
+        assert_eq!(first.await.unwrap().unwrap(), 1);
+        let listens = fake.expect("GET").await;
+        assert_eq!(listens.header("mcp-session-id"), Some("abc"));
+        listens.answer("405 Method Not Allowed", "", "");
+        // An answer as events, which ask something first.
+        let second = call(&peer, "second");
+        let posted = fake.expect("POST").await;
+        assert_eq!(posted.header("mcp-session-id"), Some("abc"));
+        let text = answer(&posted, 1, 2);
+        posted.begin_events("");
+        posted.events("data: {\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"ask\"}\n\n");
+        let answered = fake.expect("POST").await;
+        assert_eq!(answered.body, r#"{"jsonrpc":"2.0","id":"q","result":5}"#);
+        answered.accept();
+        // A call that is answered while the other is still open.
+        let third = call(&peer, "third");
+        fake.expect("POST").await.result("3");
+        assert_eq!(third.await.unwrap().unwrap(), 3);
+        posted.events(&text);
+        assert_eq!(second.await.unwrap().unwrap(), 2);
+        posted.end_events();
+        // One that breaks off: there is no other way for its answer to come.
+        let fourth = call(&peer, "fourth");
+        let posted = fake.expect("POST").await;
+        posted.begin_events("");
+        drop(posted);
+        assert_eq!(remote(fourth.await.unwrap().unwrap_err()).code, fault::LOST);
+        // One that nobody waits for.
+        let fifth = call(&peer, "fifth");
+        let posted = fake.expect("POST").await;
+        fifth.abort();
+        posted.gone().await;
+        peer.close();
+        fake.expect("DELETE")
+            .await
+            .answer("405 Method Not Allowed", "", "");
+        assert!(peer.closed().await.is_local());
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_another_make_may_have_a_way_back() {
+    let mut fake = Fake::start().await;
+    let (router, mut heard) = listening();
+    let connect = caudal::connect(&*fake.url("#sse")).router(router);
+    let connecting = tokio::spawn(connect.into_future());
+    fake.expect("GET").await.answer("400 Bad Request", "", "");
+    let peer = connecting.await.unwrap().unwrap();
+    let first = call(&peer, "initialize");
+    let posted = fake.expect("POST").await;
+    let text = answer(&posted, 1, 1);
+    posted.begin_events(SESSION);
+    posted.events(&text);
+    posted.end_events();
+    assert_eq!(first.await.unwrap().unwrap(), 1);
+    let stream = fake.expect("GET").await;
+    stream.begin_events("");
+    // Its ids need not grow.
+    stream.events(&tick(9, 1));
+    stream.events(&tick(3, 2));
+    assert_eq!((heard.recv().await, heard.recv().await), (Some(1), Some(2)));
+    drop(stream);
+    let stream = fake.expect("GET").await;
+    assert_eq!(stream.header("last-event-id"), Some("3"));
+}
