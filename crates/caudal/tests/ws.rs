@@ -334,8 +334,14 @@ async fn a_websocket_runs_in_a_stream_of_http2() {
         .await
         .unwrap();
     tokio::spawn(connection);
-    // The server's settings say that it may be asked.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // The server's settings, which come before its first answer, allow it.
+    let request = http::Request::post(url(&server, "http"))
+        .header("content-type", "application/json")
+        .body(add(1).to_string())
+        .unwrap();
+    let response = within(sender.send_request(request)).await.unwrap();
+    assert_eq!(response.status(), 200);
+    drop(response);
     for (version, status) in [("12", 426), ("13", 200)] {
         let request = http::Request::connect(url(&server, "http"))
             .extension(hyper::ext::Protocol::from_static("websocket"))
@@ -356,7 +362,11 @@ async fn a_websocket_runs_in_a_stream_of_http2() {
         let goodbye = 1000_u16.to_be_bytes();
         io.write_all(&masked(0x88, &goodbye)).await.unwrap();
         assert_eq!(within(read_frame(&mut io)).await, (0x88, goodbye.to_vec()));
+        assert_eq!(within(io.read(&mut [0])).await.unwrap(), 0);
     }
+    eventually("the stream is gone", || server.connections() == 1).await;
+    drop(sender);
+    eventually("all is gone", || server.connections() == 0).await;
 }
 
 // ---- limits and ends ----
@@ -624,6 +634,51 @@ async fn a_websocket_is_counted_while_it_lasts() {
     eventually("it is gone", || server.connections() == 0).await;
     let peer = client(&server).await;
     assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+}
+
+/// Runs a service as an application would, and returns its address.
+async fn mount(http: caudal::http::Http) -> String {
+    use hyper_util::rt::TokioIo;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            let http = http.clone();
+            let service = hyper::service::service_fn(move |request| {
+                let http = http.clone();
+                async move { Ok::<_, std::convert::Infallible>(http.answer(request).await) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(socket), service)
+                .with_upgrades();
+            tokio::spawn(connection);
+        }
+    });
+    format!("ws://{address}/anywhere")
+}
+
+#[tokio::test]
+async fn a_mounted_service_has_its_limit_and_its_end() {
+    let mut config = Config::default();
+    config.limits.connections = 1;
+    let router = router(&Log::default());
+    let http = caudal::http::Http::with(router, config, Options::default());
+    let url = mount(http.clone()).await;
+    let peer = within(connect(&*url)).await.unwrap();
+    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    let refused = within(connect(&*url)).await.unwrap();
+    let reason = within(refused.closed()).await;
+    let text = reason.source().unwrap().to_string();
+    assert_eq!(text, "close code 1013: too many connections");
+    assert_eq!(http.peers().len(), 1);
+    within(http.shutdown(Duration::from_secs(5))).await;
+    let reason = within(peer.closed()).await;
+    let text = reason.source().unwrap().to_string();
+    assert_eq!(text, "close code 1001: shutting down");
+    let error = within(connect(&*url)).await.unwrap_err();
+    let text = error.source().unwrap().to_string();
+    assert!(text.contains("503") && error.is_recoverable(), "{text}");
 }
 
 // ---- a client ----

@@ -525,8 +525,10 @@ async fn one_too_many_is_told_so() {
 #[tokio::test]
 async fn a_message_that_stays_unfinished_ends_the_connection() {
     let (here, mut there) = tokio::io::duplex(1 << 12);
-    let mut config = Config::default();
-    config.message_timeout = Duration::from_millis(50);
+    let config = Config {
+        message_timeout: Duration::from_millis(50),
+        ..Config::default()
+    };
     let peer = Peer::start_with(server(here), Router::new(), config);
     let mut bytes = masked(0x81, br#"{"jsonrpc":"2.0","method":"m"}"#);
     bytes.extend(&masked(0x81, b"{}")[..1]);
