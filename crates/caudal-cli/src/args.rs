@@ -13,8 +13,11 @@ Endpoints:
   ws://HOST:PORT/PATH         WebSocket; also wss://
   tcp://HOST:PORT             TCP
   unix:PATH                   a Unix socket
-  cmd:'PROGRAM ARGS'          a program, spoken to through its stdin and stdout
-  stdio:                      this program's own stdin and stdout (serve only)";
+  'cmd:PROGRAM ARGS'          a program, spoken to through its stdin and stdout
+  stdio:                      this program's own stdin and stdout (serve only)
+The last four may end in ?framing=FRAMING, which --framing says too:
+  line (a message a line; the default), header (Content-Length headers, as language
+  servers speak) or concatenated (one message after the other).";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -45,8 +48,11 @@ Examples:
   CAUDAL_TOKEN=s3cret caudal call https://api.example.com/rpc status --timeout 2s
 
 The result goes to stdout as JSON: laid out at a terminal, else in one line; numbers keep
-every digit. Everything else goes to stderr. If the server answers with an error, stdout
-stays empty and stderr has the error object, {\"code\":…,\"message\":…,\"data\":…}.";
+every digit. Everything else goes to stderr, also what a program writes to its own. If the
+server answers with an error, stdout stays empty, and stderr has the error object:
+{\"code\":…,\"message\":…,\"data\":…}.
+
+A token in the environment is not seen by other users of this machine, as --token is.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -95,8 +101,7 @@ pub(crate) struct Serve {
     )]
     pub(crate) listen: String,
 
-    /// Let in only who knows this token (HTTP and WebSocket); also CAUDAL_TOKEN in the
-    /// environment
+    /// Let in only who knows this token, over HTTP; also CAUDAL_TOKEN in the environment
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
 
@@ -104,7 +109,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) allow_remote: bool,
 
-    /// How messages are told apart (stdio:, tcp:// and unix:); `line` if nothing is said
+    /// How messages are told apart without HTTP: see below
     #[arg(long, value_name = "FRAMING")]
     pub(crate) framing: Option<FramingName>,
 }
@@ -125,8 +130,7 @@ pub(crate) struct Call {
     #[arg(value_name = "METHOD")]
     pub(crate) second: Option<String>,
 
-    /// Its params as one JSON text, an array or an object: '[1,2]', '{"a":1}'; `-` reads
-    /// it from stdin
+    /// Its params as one JSON text: '[1,2]' or '{"a":1}'; `-` reads it from stdin
     #[arg(value_name = "PARAMS", allow_negative_numbers = true)]
     pub(crate) third: Option<String>,
 
@@ -134,8 +138,7 @@ pub(crate) struct Call {
     #[arg(hide = true, allow_negative_numbers = true)]
     pub(crate) further: Vec<String>,
 
-    /// The program to start and call, spoken to through its stdin and stdout; its stderr
-    /// is shown
+    /// A program to start and call through its stdin and stdout, and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<String>,
 
@@ -151,12 +154,11 @@ pub(crate) struct Call {
     #[arg(long, value_name = "'NAME: VALUE'")]
     pub(crate) header: Vec<String>,
 
-    /// A bearer token for HTTP and WebSocket; also CAUDAL_TOKEN in the environment, which
-    /// other users of this machine cannot see
+    /// A bearer token for HTTP and WebSocket; also CAUDAL_TOKEN in the environment
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
 
-    /// How messages are told apart (programs, tcp:// and unix:); `line` if nothing is said
+    /// How messages are told apart without HTTP: see below
     #[arg(long, value_name = "FRAMING")]
     pub(crate) framing: Option<FramingName>,
 
@@ -167,11 +169,8 @@ pub(crate) struct Call {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum FramingName {
-    /// A message a line
     Line,
-    /// `Content-Length` headers, as language servers speak
     Header,
-    /// Messages one after the other
     Concatenated,
 }
 

@@ -26,7 +26,7 @@ fn parse(text: &str, what: &str) -> Result<Box<RawValue>, Failure> {
             word if what == "PARAMS" && is_word(word) => format!("try {}", array([word])),
             _ => "write it as '[1,2]' or '{\"name\":1}', in single quotes".to_owned(),
         };
-        Failure::usage(format!("{what} is not JSON: {error}; {hint}"))
+        Failure::usage(format!("{what} is {error}; {hint}"))
     })?;
     if !matches!(json.kind(), Kind::Array | Kind::Object) {
         let hint = array([json.as_str()]);

@@ -219,7 +219,7 @@ fn wrong_usage_says_what_to_write() {
         ),
         (
             &["call", to, "x", "[1,2"],
-            &["PARAMS is not JSON", "byte 5", "'[1,2]'"],
+            &["PARAMS is not JSON", "byte 4", "'[1,2]'"],
         ),
         (
             &["call", to, "x", "hello"],
