@@ -5,27 +5,35 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use caudal::{Address, Endpoint};
+use caudal_cli::demo;
 
 use crate::endpoint::{TOKEN, Token};
 use crate::params::quote;
 
 const TICKS: &str = r#"'{"every_ms":300,"count":3,"wait":true}'"#;
 
-/// The whole text.
+/// The whole text; writing to a string does not fail.
 pub(crate) fn text(endpoint: &Endpoint, token: Option<&Token>) -> String {
     let mut text = format!("caudal serves its demo methods on {endpoint}\n");
     let tries = tries(endpoint, token);
     if !tries.is_empty() {
-        text.push_str("\nTry, in another terminal:\n");
+        // The shell of another terminal does not know this one's environment.
+        let set = match token {
+            Some(Token::Environment(_)) => format!(" that has {TOKEN} too"),
+            _ => String::new(),
+        };
+        let _ = writeln!(text, "\nTry, in another terminal{set}:");
     }
     for line in tries {
-        // Writing to a string does not fail.
         let _ = writeln!(text, "  {line}");
     }
-    text.push_str(match endpoint.address() {
-        Address::Stdio => "The end of the input stops it.\n",
-        _ => "\nMethods: `caudal serve --help`. Ctrl-C stops it.\n",
-    });
+    if *endpoint.address() == Address::Stdio {
+        return text + "The end of the input stops it.\n";
+    }
+    let router = demo::router();
+    let mut methods: Vec<_> = router.names().collect();
+    methods.sort_unstable();
+    let _ = writeln!(text, "\nMethods: {}\nCtrl-C stops it.", methods.join(", "));
     text
 }
 
@@ -45,7 +53,6 @@ fn tries(endpoint: &Endpoint, token: Option<&Token>) -> Vec<String> {
         }
     };
     let (_, rest) = url.split_once("://").unwrap_or_default();
-    // The shell of another terminal does not know this one's environment.
     let (flag, header) = match token {
         Some(Token::Typed(token)) => (
             format!(" --token {}", quote(token)),

@@ -260,7 +260,7 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
         io::ErrorKind::PermissionDenied if is_url(endpoint) && cause.raw_os_error().is_none() => {
             (Exit::Auth, TOKEN_HINT)
         }
-        io::ErrorKind::InvalidData => (Exit::Protocol, "is it a JSON-RPC server, at this path?"),
+        io::ErrorKind::InvalidData => (Exit::Protocol, PATH_HINT),
         io::ErrorKind::Unsupported => (Exit::Usage, ""),
         io::ErrorKind::NotFound if command => (
             Exit::Unreachable,
@@ -304,17 +304,39 @@ fn not_answered(target: &Target, limit: Duration, error: &CallError) -> Failure 
 
 /// The server's own error; or HTTP's, in the form of one.
 fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
-    let data = error.data.as_ref();
-    let status = data
-        .and_then(|data| data.get("status")?.as_u64())
-        .filter(|_| is_url(endpoint));
-    if let Some(401 | 403) = status {
-        let text = format!("`{endpoint}` does not let you in: {error}; {TOKEN_HINT}");
-        return Failure::new(Exit::Auth, text);
+    if let Some((exit, hint)) = fault(endpoint, error) {
+        let text = format!("`{endpoint}`: {}", error.message);
+        return Failure::new(exit, with_hint(text, hint));
     }
     let json = serde_json::to_string(error).unwrap_or_else(|_| error.to_string());
     Failure::rpc(layout(&json, Style::of(&io::stderr())))
 }
+
+/// What the transport says in the form of an error: no server has sent it.
+fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static str)> {
+    const STATUS: i64 = -32010;
+    const LOST: i64 = -32012;
+    const TOO_LARGE: i64 = -32013;
+    let Address::Http { .. } = endpoint.address() else {
+        return None;
+    };
+    let member = |name: &str| error.data.as_ref()?.get(name);
+    let status = member("status").and_then(serde_json::Value::as_u64);
+    let is = |code: i64| error.code == code;
+    match status {
+        Some(401 | 403) => Some((Exit::Auth, TOKEN_HINT)),
+        Some(502..=504) if is(STATUS) => Some((Exit::Unreachable, "try again later")),
+        Some(_) if is(STATUS) => Some((Exit::Protocol, PATH_HINT)),
+        None if is(LOST) && member("sent").is_some() => Some((
+            Exit::Unreachable,
+            "check the address, and that the server is running",
+        )),
+        None if is(TOO_LARGE) && error.data.is_none() => Some((Exit::Protocol, "")),
+        _ => None,
+    }
+}
+
+const PATH_HINT: &str = "is it a JSON-RPC server, at this path?";
 
 fn lost(endpoint: &Endpoint, reason: &CloseReason) -> Failure {
     let mut io = causes(reason).filter_map(|cause| cause.downcast_ref::<io::Error>());
@@ -345,7 +367,7 @@ fn causes(reason: &CloseReason) -> impl Iterator<Item = &Cause> {
 fn violation(endpoint: &Endpoint, text: &str) -> Failure {
     let text = format!("`{endpoint}` does not answer with JSON-RPC: {text}");
     let hint = match is_url(endpoint) {
-        true => "is this the right path?",
+        true => PATH_HINT,
         false => "is it the right port, and the right `--framing`?",
     };
     Failure::new(Exit::Protocol, with_hint(text, hint))
@@ -355,5 +377,59 @@ fn with_hint(text: String, hint: &str) -> String {
     match hint {
         "" => text,
         hint => format!("{text}; {hint}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_http_says_is_no_answer_of_the_server() {
+        let http: Endpoint = "http://127.0.0.1:1/rpc#sse".parse().unwrap();
+        let tcp: Endpoint = "tcp://127.0.0.1:1".parse().unwrap();
+        let cases = [
+            (-32011, json!({ "status": 401 }), Exit::Auth),
+            (-32011, json!({ "status": 403, "body": "no" }), Exit::Auth),
+            (-32010, json!({ "status": 404, "body": "" }), Exit::Protocol),
+            (
+                -32010,
+                json!({ "status": 200, "body": "<html>" }),
+                Exit::Protocol,
+            ),
+            (
+                -32010,
+                json!({ "status": 503, "body": "" }),
+                Exit::Unreachable,
+            ),
+            (-32012, json!({ "sent": false }), Exit::Unreachable),
+            (1001, json!({ "status": 404 }), Exit::Rpc),
+            (-32012, json!({}), Exit::Rpc),
+        ];
+        for (code, data, exit) in cases {
+            let error = JsonRpcError::with_data(code, "x", data);
+            assert_eq!(refused(&http, &error).exit, exit, "{error:?}");
+            assert_eq!(refused(&tcp, &error).exit, Exit::Rpc, "{error:?}");
+        }
+        let error = JsonRpcError::new(-32013, "the answer is larger than 1 bytes");
+        assert_eq!(refused(&http, &error).exit, Exit::Protocol);
+    }
+
+    #[test]
+    fn a_refusal_of_http_is_told_from_one_of_the_system() {
+        let denied = io::Error::new(io::ErrorKind::PermissionDenied, "HTTP 401");
+        let os = io::Error::from_raw_os_error(13);
+        assert_eq!(os.kind(), io::ErrorKind::PermissionDenied);
+        let ws: Endpoint = "ws://127.0.0.1:1/rpc".parse().unwrap();
+        assert_eq!(sort(&ws, &denied).0, Exit::Auth);
+        assert_eq!(sort(&ws, &os).0, Exit::Unreachable);
+        assert_eq!(sort(&Endpoint::unix("x"), &denied).0, Exit::Unreachable);
+        // A session that is ended so says it by its reason.
+        let reason = CloseReason::failed(denied);
+        assert_eq!(lost(&ws, &reason).exit, Exit::Auth);
+        let reason = CloseReason::failed(FrameError::MissingLength);
+        assert_eq!(lost(&ws, &reason).exit, Exit::Protocol);
+        assert_eq!(lost(&ws, &CloseReason::remote()).exit, Exit::Unreachable);
     }
 }

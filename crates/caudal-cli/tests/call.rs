@@ -114,6 +114,9 @@ fn a_notification_has_no_id_and_prints_nothing() {
         .prints("");
     server.join().unwrap();
     run(&["call", &to, "reload", "--notify"]).ends(4);
+    served_by_child(&["call", "update", "--notify"])
+        .ends(0)
+        .prints("");
 }
 
 #[test]
