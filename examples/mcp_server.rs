@@ -1,6 +1,6 @@
 //! An MCP server with three tools, on stdin and stdout.
 //!
-//! `cargo build --release --example mcp_server`, and give
+//! `cargo build --release -p caudal-examples --example mcp_server`, and give
 //! `target/release/examples/mcp_server` to an MCP client as a command.
 
 use std::time::Duration;

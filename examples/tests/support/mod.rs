@@ -10,7 +10,7 @@ pub(crate) fn example(name: &str) -> Command {
     let program = folder.join("examples").join(name);
     assert!(
         program.exists(),
-        "`cargo build --examples` builds {}",
+        "`cargo build -p caudal-examples --examples` builds {}",
         program.display()
     );
     Command::new(program)

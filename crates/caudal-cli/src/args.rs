@@ -1,0 +1,236 @@
+//! The command line: what may be typed, and the manual.
+
+use std::time::Duration;
+
+use caudal::Framing;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const ENDPOINTS: &str = "\
+Endpoints:
+  http://HOST:PORT/PATH       HTTP: each call is a POST; also https://
+  http://HOST:PORT/PATH#sse   the same, and the server speaks by server-sent events
+  http://HOST:PORT/PATH#poll  the same, and the server speaks by long polling
+  ws://HOST:PORT/PATH         WebSocket; also wss://
+  tcp://HOST:PORT             TCP
+  unix:PATH                   a Unix socket
+  'cmd:PROGRAM ARGS'          a program, spoken to through its stdin and stdout
+  stdio:                      this program's own stdin and stdout (serve only)
+The last four may end in ?framing=FRAMING, which --framing says too:
+  line (a message a line; the default), header (Content-Length headers, as language
+  servers speak) or concatenated (one message after the other).";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  wrong usage: arguments, endpoint or params; or `serve` cannot listen
+  2  no answer within --timeout; the call may still have run
+  3  not let in: the server wants a token, or another one (HTTP 401 or 403)
+  4  not reached, or the connection was lost before the answer came
+  5  the server answered with an error, which is on stderr as JSON
+  6  what came back is not valid JSON-RPC
+  130  ended by Ctrl-C or SIGTERM before it was done";
+
+const EXAMPLES: &str = "\
+Examples:
+  caudal serve
+  caudal call http://127.0.0.1:4100/rpc add '[1,2]'
+  caudal help call";
+
+const CALL_EXAMPLES: &str = "\
+Examples:
+  caudal call http://127.0.0.1:4100/rpc add '[1,2]'
+  caudal call http://127.0.0.1:4100/rpc subtract '{\"minuend\":5,\"subtrahend\":3}'
+  caudal call ws://127.0.0.1:4100/rpc ticks.start '{\"count\":3,\"wait\":true}' --verbose
+  caudal call tcp://127.0.0.1:4100 add - < params.json
+  caudal call unix:/run/my.sock reload --notify
+  caudal call add '[1,2]' -- ./server --flag
+  caudal call initialize '{\"capabilities\":{}}' --framing header -- rust-analyzer
+  CAUDAL_TOKEN=s3cret caudal call https://api.example.com/rpc status --timeout 2s
+
+The result goes to stdout as JSON: laid out at a terminal, else in one line; numbers keep
+every digit. Everything else goes to stderr, also what a program writes to its own. If the
+server answers with an error, stdout stays empty, and stderr has the error object:
+{\"code\":…,\"message\":…,\"data\":…}.
+
+A token in the environment is not seen by other users of this machine, as --token is.";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  caudal serve
+  caudal serve --listen http://127.0.0.1:0/rpc       the system chooses a port
+  caudal serve --token s3cret
+  caudal serve --listen http://0.0.0.0:4100/rpc --allow-remote --token s3cret
+  caudal serve --listen tcp://127.0.0.1:4100
+  caudal serve --listen unix:/tmp/caudal.sock --framing header
+  caudal call add '[1,2]' -- caudal serve --listen stdio:
+
+Methods: add, subtract, sum, echo, get_data, update, notify_hello, notify_sum, slow, fail,
+panic, ticks.start and ticks.stop.
+
+Ctrl-C and SIGTERM let what runs finish, for 10 s at most, and end with exit code 0; a
+second one ends at once.";
+
+/// Call any JSON-RPC 2.0 endpoint, or serve one to try
+#[derive(Debug, Parser)]
+#[command(
+    name = "caudal",
+    version,
+    arg_required_else_help = true,
+    after_help = format!("{EXAMPLES}\n\n{ENDPOINTS}\n\n{EXIT_CODES}"),
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Serve(Serve),
+    Call(Call),
+}
+
+/// Serve methods to try, until Ctrl-C
+#[derive(Debug, Args)]
+#[command(after_help = format!("{SERVE_EXAMPLES}\n\n{ENDPOINTS}\n\n{EXIT_CODES}"))]
+pub(crate) struct Serve {
+    /// Where to listen; over HTTP one path serves POST, WebSocket and sessions
+    #[arg(
+        long,
+        value_name = "ENDPOINT",
+        default_value = "http://127.0.0.1:4100/rpc"
+    )]
+    pub(crate) listen: String,
+
+    /// Let in only who knows this token, over HTTP; also CAUDAL_TOKEN in the environment
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+
+    /// Let other machines connect; without this only loopback addresses are served
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+
+    /// How messages are told apart without HTTP: see below
+    #[arg(long, value_name = "FRAMING")]
+    pub(crate) framing: Option<FramingName>,
+}
+
+/// Call a method, and print its result
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "caudal call [OPTIONS] ENDPOINT METHOD [PARAMS]\n       \
+                      caudal call [OPTIONS] METHOD [PARAMS] -- PROGRAM [ARGS]...",
+    after_help = format!("{CALL_EXAMPLES}\n\n{ENDPOINTS}\n\n{EXIT_CODES}"),
+)]
+pub(crate) struct Call {
+    /// Whom to call; left out if a program follows after `--`
+    #[arg(value_name = "ENDPOINT")]
+    pub(crate) first: Option<String>,
+
+    /// The method
+    #[arg(value_name = "METHOD")]
+    pub(crate) second: Option<String>,
+
+    /// Its params as one JSON text: '[1,2]' or '{"a":1}'; `-` reads it from stdin
+    #[arg(value_name = "PARAMS", allow_negative_numbers = true)]
+    pub(crate) third: Option<String>,
+
+    /// Taken in only to say how an array is written.
+    #[arg(hide = true, allow_negative_numbers = true)]
+    pub(crate) further: Vec<String>,
+
+    /// A program to start and call through its stdin and stdout, and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<String>,
+
+    /// Send a notification: no answer is waited for, and nothing is printed
+    #[arg(long)]
+    pub(crate) notify: bool,
+
+    /// How long connecting and calling may take in all: 500ms, 2s, 1.5m, 1h
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+
+    /// A header for HTTP and WebSocket; may be given again
+    #[arg(long, value_name = "'NAME: VALUE'")]
+    pub(crate) header: Vec<String>,
+
+    /// A bearer token for HTTP and WebSocket; also CAUDAL_TOKEN in the environment
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+
+    /// How messages are told apart without HTTP: see below
+    #[arg(long, value_name = "FRAMING")]
+    pub(crate) framing: Option<FramingName>,
+
+    /// Show notifications that come before the answer, on stderr
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FramingName {
+    Line,
+    Header,
+    Concatenated,
+}
+
+impl From<FramingName> for Framing {
+    fn from(name: FramingName) -> Self {
+        match name {
+            FramingName::Line => Self::Line,
+            FramingName::Header => Self::Header,
+            FramingName::Concatenated => Self::Concatenated,
+        }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    const HINT: &str = "write it as in 500ms, 2s, 1.5m or 1h";
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number = text.strip_suffix(unit).unwrap_or(text);
+    let seconds = match unit {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "" => return Err(format!("it has no unit; {HINT}")),
+        _ => return Err(format!("`{unit}` is not a unit; {HINT}")),
+    };
+    let number: f64 = number.parse().map_err(|_| HINT)?;
+    match Duration::try_from_secs_f64(number * seconds) {
+        Ok(duration) if duration.is_zero() => Err("it must be longer than nothing".to_owned()),
+        Ok(duration) => Ok(duration),
+        Err(_) => Err("it is too long".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_units() {
+        let good = [
+            ("500ms", 500),
+            ("2s", 2000),
+            ("1.5m", 90_000),
+            ("1h", 3_600_000),
+            ("0.5s", 500),
+        ];
+        for (text, ms) in good {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in [
+            "", "5", "s", "-1s", "1d", "0s", "0ms", "1e9s", "1..2s", "1 s", "nans",
+        ] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        let endless = "9".repeat(400) + "h";
+        assert!(duration(&endless).is_err());
+    }
+}

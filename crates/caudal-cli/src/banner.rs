@@ -1,0 +1,179 @@
+//! What `caudal serve` says first: where it listens, and commands that work when they
+//! are pasted.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use caudal::{Address, Endpoint};
+use caudal_cli::demo;
+
+use crate::endpoint::{TOKEN, Token};
+use crate::params::quote;
+
+const TICKS: &str = r#"'{"every_ms":300,"count":3,"wait":true}'"#;
+
+/// The whole text; writing to a string does not fail.
+pub(crate) fn text(endpoint: &Endpoint, token: Option<&Token>) -> String {
+    let mut text = format!("caudal serves its demo methods on {endpoint}\n");
+    let tries = tries(endpoint, token);
+    if !tries.is_empty() {
+        // The shell of another terminal does not know this one's environment.
+        let set = match token {
+            Some(Token::Environment(_)) => format!(" that has {TOKEN} too"),
+            _ => String::new(),
+        };
+        let _ = writeln!(text, "\nTry, in another terminal{set}:");
+    }
+    for line in tries {
+        let _ = writeln!(text, "  {line}");
+    }
+    if *endpoint.address() == Address::Stdio {
+        return text + "The end of the input stops it.\n";
+    }
+    let router = demo::router();
+    let mut methods: Vec<_> = router.names().collect();
+    methods.sort_unstable();
+    let _ = writeln!(text, "\nMethods: {}\nCtrl-C stops it.", methods.join(", "));
+    text
+}
+
+/// Commands to try.
+fn tries(endpoint: &Endpoint, token: Option<&Token>) -> Vec<String> {
+    let caudal = program();
+    let reached = reached(endpoint);
+    let url = match endpoint.address() {
+        Address::Http { .. } | Address::WebSocket { .. } => reached,
+        Address::Stdio => return Vec::new(),
+        _ => {
+            let to = quote(&reached);
+            return vec![
+                format!("{caudal} call {to} add '[1,2]'"),
+                format!("{caudal} call {to} ticks.start {TICKS} --verbose"),
+            ];
+        }
+    };
+    let (_, rest) = url.split_once("://").unwrap_or_default();
+    let (flag, header) = match token {
+        Some(Token::Typed(token)) => (
+            format!(" --token {}", quote(token)),
+            format!(" -H {}", quote(&format!("Authorization: Bearer {token}"))),
+        ),
+        Some(Token::Environment(_)) => (
+            format!(" --token \"${TOKEN}\""),
+            format!(" -H \"Authorization: Bearer ${TOKEN}\""),
+        ),
+        None => Default::default(),
+    };
+    let call = |to: &str, rest: &str| format!("{caudal} call {} {rest}{flag}", quote(to));
+    vec![
+        call(&format!("http://{rest}"), "add '[1,2]'"),
+        call(
+            &format!("ws://{rest}"),
+            &format!("ticks.start {TICKS} --verbose"),
+        ),
+        call(
+            &format!("http://{rest}#sse"),
+            &format!("ticks.start {TICKS} --verbose"),
+        ),
+        call(
+            &format!("http://{rest}#poll"),
+            &format!("ticks.start {TICKS} --verbose"),
+        ),
+        format!(
+            "curl {}{header} -H 'Content-Type: application/json' -d '{}'",
+            quote(&format!("http://{rest}")),
+            r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#,
+        ),
+    ]
+}
+
+/// How this program is called from anywhere: by its name if that finds it.
+fn program() -> String {
+    let Ok(here) = std::env::current_exe() else {
+        return "caudal".to_owned();
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut found = std::env::split_paths(&path).map(|folder: PathBuf| folder.join("caudal"));
+    let first = found.find(|program| program.is_file());
+    match first.and_then(|program| program.canonicalize().ok()) {
+        Some(found) if here.canonicalize().is_ok_and(|here| here == found) => "caudal".to_owned(),
+        _ => quote(&here.to_string_lossy()),
+    }
+}
+
+/// Where a client of this machine finds it: an unspecified address cannot be called.
+fn reached(endpoint: &Endpoint) -> String {
+    let text = endpoint.to_string();
+    match is_unspecified(endpoint) {
+        true => {
+            text.replacen("://0.0.0.0:", "://127.0.0.1:", 1)
+                .replacen("://[::]:", "://[::1]:", 1)
+        }
+        false => text,
+    }
+}
+
+/// Whether it listens on every address of the machine.
+pub(crate) fn is_unspecified(endpoint: &Endpoint) -> bool {
+    let text = endpoint.to_string();
+    text.contains("://0.0.0.0:") || text.contains("://[::]:")
+}
+
+/// The same address with another port.
+pub(crate) fn with_port(endpoint: &Endpoint, port: u16) -> String {
+    let text = endpoint.to_string();
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = match authority.rsplit_once(':') {
+        Some((host, digits)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    format!("{scheme}://{host}:{port}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(text: &str) -> Endpoint {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_port_is_replaced() {
+        let cases = [
+            ("http://127.0.0.1:4100/rpc", "http://127.0.0.1:0/rpc"),
+            ("http://[::1]/rpc?a:1", "http://[::1]:0/rpc?a:1"),
+            ("tcp://a:1?framing=header", "tcp://a:0?framing=header"),
+        ];
+        for (from, to) in cases {
+            assert_eq!(with_port(&endpoint(from), 0), to);
+        }
+    }
+
+    #[test]
+    fn an_unspecified_address_is_reached_by_loopback() {
+        assert_eq!(
+            reached(&endpoint("http://0.0.0.0:1/x")),
+            "http://127.0.0.1:1/x"
+        );
+        assert_eq!(reached(&endpoint("tcp://[::]:1")), "tcp://[::1]:1");
+    }
+
+    #[test]
+    fn commands_carry_the_token() {
+        let here = endpoint("http://127.0.0.1:1/rpc");
+        let typed = tries(&here, Some(&Token::Typed("it's".to_owned())));
+        for line in &typed {
+            assert!(line.contains(r"it'\''s"), "{line}");
+        }
+        let environment = tries(&here, Some(&Token::Environment("secret".to_owned())));
+        for line in &environment {
+            assert!(
+                line.contains("$CAUDAL_TOKEN") && !line.contains("secret"),
+                "{line}"
+            );
+        }
+    }
+}

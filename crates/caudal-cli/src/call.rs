@@ -1,0 +1,435 @@
+//! `caudal call`: one call, its result on stdout.
+
+use std::error::Error as StdError;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use caudal::{
+    Address, CallError, CloseReason, Config, Endpoint, Error, FrameError, JsonRpcError, Peer,
+    RawValue,
+};
+use tokio::sync::mpsc;
+
+use crate::args::Call;
+use crate::endpoint::{self, Token, is_url};
+use crate::exit::{Exit, Failure, chain, complain};
+use crate::findings::{Finding, Findings};
+use crate::layout::{Style, layout};
+use crate::params;
+use crate::signals::Signals;
+
+/// So large an answer may be.
+const MAX_ANSWER: usize = 64 << 20;
+/// So long the connection may take to end when the answer is there. A program has
+/// twice two seconds to end by itself.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+pub(crate) async fn run(call: Call) -> Result<Exit, Failure> {
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        done = carry_out(call) => done,
+        () = signals.next() => Err(Failure::interrupted()),
+    }
+}
+
+/// What is to be called.
+struct Target {
+    endpoint: Endpoint,
+    method: String,
+    params: Option<Box<RawValue>>,
+}
+
+async fn carry_out(call: Call) -> Result<Exit, Failure> {
+    let target = target(&call)?;
+    let token = Token::find(call.token)?;
+    let options = endpoint::options(&target.endpoint, token, &call.header)?;
+    let mut config = Config::default();
+    config.policy.max_message = MAX_ANSWER;
+    let (watch, findings) = Findings::new(call.verbose, config.policy);
+    config.tap = Some(Arc::new(watch));
+
+    let started = Instant::now();
+    let peer = caudal::connect(&target.endpoint)
+        .config(config)
+        .http(options)
+        .timeout(call.timeout)
+        .await
+        .map_err(|error| not_connected(&error))?;
+    let left = call.timeout.saturating_sub(started.elapsed());
+    // Zero would be for ever.
+    let left = left.max(Duration::from_millis(1));
+    if call.notify {
+        return notify(&peer, &target, left).await;
+    }
+    let result = ask(&peer, &target, left, findings).await;
+    if let Ok(result) = &result {
+        print(result)?;
+    }
+    peer.close();
+    // The answer is there: how the connection ends is no matter.
+    let _ = tokio::time::timeout(GOODBYE, peer.closed()).await;
+    result.map(|_| Exit::Ok)
+}
+
+/// Sorts what was typed.
+fn target(call: &Call) -> Result<Target, Failure> {
+    let words = [&call.first, &call.second, &call.third];
+    let words: Vec<&str> = words
+        .into_iter()
+        .flatten()
+        .chain(&call.further)
+        .map(String::as_str)
+        .collect();
+    let (endpoint, rest) = match call.program.as_slice() {
+        [] => endpoint_first(&words, call)?,
+        [program, args @ ..] => (for_program(&words, program, args, call)?, words.as_slice()),
+    };
+    let (method, params) = match rest {
+        [] => return Err(Failure::usage(format!("METHOD is missing; {FORMS}"))),
+        [method] => (method, None),
+        [method, params] => (method, Some(params::read(params)?)),
+        [method, words @ ..] => {
+            return Err(Failure::usage(format!(
+                "`{method}` has more than one word of params; they are one JSON text, so write {}",
+                params::array(words.iter().copied()),
+            )));
+        }
+    };
+    if method.is_empty() {
+        return Err(Failure::usage("METHOD is empty"));
+    }
+    Ok(Target {
+        endpoint,
+        method: (*method).to_owned(),
+        params,
+    })
+}
+
+const FORMS: &str = "write `caudal call ENDPOINT METHOD [PARAMS]` \
+                     or `caudal call METHOD [PARAMS] -- PROGRAM [ARGS]`";
+
+fn endpoint_first<'w>(
+    words: &'w [&'w str],
+    call: &Call,
+) -> Result<(Endpoint, &'w [&'w str]), Failure> {
+    let Some((first, rest)) = words.split_first() else {
+        return Err(Failure::usage(format!(
+            "ENDPOINT and METHOD are missing; {FORMS}"
+        )));
+    };
+    let framing = call.framing.map(Into::into);
+    let endpoint = endpoint::parse(first, framing).map_err(|failure| {
+        let swapped = rest
+            .first()
+            .filter(|second| second.parse::<Endpoint>().is_ok());
+        match swapped {
+            Some(second) => Failure::usage(format!(
+                "the endpoint stands first: caudal call {} {}",
+                params::quote(second),
+                params::quote(first),
+            )),
+            None => failure,
+        }
+    })?;
+    if *endpoint.address() == Address::Stdio {
+        return Err(Failure::usage(
+            "`stdio:` is this program's own stdin and stdout; to call a program write \
+             `caudal call METHOD [PARAMS] -- PROGRAM [ARGS]`",
+        ));
+    }
+    Ok((endpoint, rest))
+}
+
+fn for_program(
+    words: &[&str],
+    program: &str,
+    args: &[String],
+    call: &Call,
+) -> Result<Endpoint, Failure> {
+    if let Some(first) = words.first()
+        && first.parse::<Endpoint>().is_ok()
+    {
+        return Err(Failure::usage(format!(
+            "`{first}` and the program `{program}` after `--` are two endpoints; leave one out"
+        )));
+    }
+    let endpoint = Endpoint::command(program, args.iter().cloned());
+    endpoint::with_framing(endpoint, call.framing.map(Into::into))
+}
+
+/// Calls, and waits for the answer or for what takes its place.
+async fn ask(
+    peer: &Peer,
+    target: &Target,
+    limit: Duration,
+    mut findings: mpsc::Receiver<Finding>,
+) -> Result<Box<RawValue>, Failure> {
+    let call = peer
+        .call_raw(&target.method, target.params.as_deref())
+        .timeout(limit);
+    let mut call = std::pin::pin!(call.into_future());
+    let mut garbage = None;
+    let failed = loop {
+        tokio::select! {
+            biased;
+            answer = &mut call => match answer {
+                Ok(result) => return Ok(result),
+                Err(error) => break error,
+            },
+            Some(finding) = findings.recv() => match finding {
+                Finding::Refused(error) => break CallError::Remote(error),
+                Finding::Garbage(text) => {
+                    // A program may print before it serves; others have no excuse.
+                    let Address::Command { .. } = target.endpoint.address() else {
+                        return Err(violation(&target.endpoint, &text));
+                    };
+                    if garbage.is_none() {
+                        complain(&format!("this is not JSON-RPC, and passed over: {text}"));
+                    }
+                    garbage = Some(text);
+                }
+            },
+        }
+    };
+    // The call may have ended first, in the same breath.
+    while let Ok(finding) = findings.try_recv() {
+        match finding {
+            Finding::Refused(error) => return Err(refused(&target.endpoint, &error)),
+            Finding::Garbage(text) => garbage = Some(text),
+        }
+    }
+    match garbage {
+        Some(text) if matches!(failed, CallError::Timeout | CallError::Closed(_)) => {
+            Err(violation(&target.endpoint, &text))
+        }
+        _ if matches!(failed, CallError::Timeout) && peer.stats().invalid > 0 => {
+            let text = format!("a message of more than {MAX_ANSWER} bytes");
+            Err(violation(&target.endpoint, &text))
+        }
+        _ => Err(not_answered(target, limit, &failed)),
+    }
+}
+
+/// Sends a notification, and sees it off.
+async fn notify(peer: &Peer, target: &Target, limit: Duration) -> Result<Exit, Failure> {
+    let sent = peer.notify(&target.method, target.params.as_deref());
+    let sent = tokio::time::timeout(limit, sent)
+        .await
+        .unwrap_or(Err(CallError::Timeout));
+    sent.map_err(|error| not_answered(target, limit, &error))?;
+    let reason = peer.shutdown(limit).await;
+    match reason.is_local() {
+        true => Ok(Exit::Ok),
+        false => Err(lost(&target.endpoint, &reason)),
+    }
+}
+
+fn print(result: &RawValue) -> Result<(), Failure> {
+    let mut stdout = io::stdout();
+    let text = layout(result.get(), Style::of(&stdout));
+    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    match written {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::usage(format!("cannot write the result: {error}"))),
+        Ok(()) => Ok(()),
+    }
+}
+
+// ---- what went wrong, where, and what to try ----
+
+fn not_connected(error: &Error) -> Failure {
+    let text = chain(error);
+    let (exit, hint) = match error {
+        Error::Connect { endpoint, cause } => sort(endpoint, cause),
+        Error::ConnectTimeout { .. } => (
+            Exit::Timeout,
+            "check the address, or give it longer with `--timeout`",
+        ),
+        _ => (Exit::Usage, ""),
+    };
+    Failure::new(exit, with_hint(text, hint))
+}
+
+/// What kind of failure it is, and what to try.
+fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
+    let command = matches!(endpoint.address(), Address::Command { .. });
+    match cause.kind() {
+        // The system has numbers for its own refusals; HTTP's have none.
+        io::ErrorKind::PermissionDenied if is_url(endpoint) && cause.raw_os_error().is_none() => {
+            (Exit::Auth, TOKEN_HINT)
+        }
+        io::ErrorKind::InvalidData => (Exit::Protocol, PATH_HINT),
+        io::ErrorKind::Unsupported => (Exit::Usage, ""),
+        io::ErrorKind::NotFound if command => (
+            Exit::Unreachable,
+            "there is no such program; give its path, or look at PATH",
+        ),
+        io::ErrorKind::NotFound => (
+            Exit::Unreachable,
+            "there is no such socket; is the server running?",
+        ),
+        io::ErrorKind::PermissionDenied => (Exit::Unreachable, "look at the file's permissions"),
+        io::ErrorKind::ConnectionRefused => (
+            Exit::Unreachable,
+            "nobody listens there; is the server running, and is this its address?",
+        ),
+        _ => (
+            Exit::Unreachable,
+            "check the address, and that the server is running",
+        ),
+    }
+}
+
+const TOKEN_HINT: &str = "give a token with `--token` or CAUDAL_TOKEN";
+
+fn not_answered(target: &Target, limit: Duration, error: &CallError) -> Failure {
+    let endpoint = &target.endpoint;
+    match error {
+        CallError::Remote(error) => refused(endpoint, error),
+        CallError::Timeout => Failure::new(
+            Exit::Timeout,
+            format!(
+                "`{endpoint}` did not answer `{}` in {limit:.1?}; it may still run; \
+                 give it longer with `--timeout`",
+                target.method
+            ),
+        ),
+        CallError::Closed(reason) | CallError::AlreadyClosed(reason) => lost(endpoint, reason),
+        CallError::Response(_) | CallError::Result(_) => violation(endpoint, &chain(error)),
+        _ => Failure::usage(chain(error)),
+    }
+}
+
+/// The server's own error; or HTTP's, in the form of one.
+fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
+    if let Some((exit, hint)) = fault(endpoint, error) {
+        let text = format!("`{endpoint}`: {}", error.message);
+        return Failure::new(exit, with_hint(text, hint));
+    }
+    let json = serde_json::to_string(error).unwrap_or_else(|_| error.to_string());
+    Failure::rpc(layout(&json, Style::of(&io::stderr())))
+}
+
+/// What the transport says in the form of an error: no server has sent it.
+fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static str)> {
+    const STATUS: i64 = -32010;
+    const LOST: i64 = -32012;
+    const TOO_LARGE: i64 = -32013;
+    let Address::Http { .. } = endpoint.address() else {
+        return None;
+    };
+    let member = |name: &str| error.data.as_ref()?.get(name);
+    let status = member("status").and_then(serde_json::Value::as_u64);
+    let is = |code: i64| error.code == code;
+    match status {
+        Some(401 | 403) => Some((Exit::Auth, TOKEN_HINT)),
+        Some(502..=504) if is(STATUS) => Some((Exit::Unreachable, "try again later")),
+        Some(_) if is(STATUS) => Some((Exit::Protocol, PATH_HINT)),
+        None if is(LOST) && member("sent").is_some() => Some((
+            Exit::Unreachable,
+            "check the address, and that the server is running",
+        )),
+        None if is(TOO_LARGE) && error.data.is_none() => Some((Exit::Protocol, "")),
+        _ => None,
+    }
+}
+
+const PATH_HINT: &str = "is it a JSON-RPC server, at this path?";
+
+fn lost(endpoint: &Endpoint, reason: &CloseReason) -> Failure {
+    let mut io = causes(reason).filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let sorted = io.next().map(|cause| sort(endpoint, cause));
+    let exit = match sorted {
+        Some((exit @ (Exit::Auth | Exit::Protocol), _)) => exit,
+        _ if causes(reason).any(|cause| cause.is::<FrameError>()) => Exit::Protocol,
+        _ => Exit::Unreachable,
+    };
+    let text = format!(
+        "the connection to `{endpoint}` ended too early: {}",
+        chain(reason)
+    );
+    let hint = match exit {
+        Exit::Auth => TOKEN_HINT,
+        Exit::Protocol => "is it JSON-RPC, and the right `--framing`?",
+        _ => "the server's own log may say why; it may have run",
+    };
+    Failure::new(exit, with_hint(text, hint))
+}
+
+type Cause = dyn StdError + 'static;
+
+fn causes(reason: &CloseReason) -> impl Iterator<Item = &Cause> {
+    std::iter::successors(reason.source(), |cause: &&Cause| (**cause).source())
+}
+
+fn violation(endpoint: &Endpoint, text: &str) -> Failure {
+    let text = format!("`{endpoint}` does not answer with JSON-RPC: {text}");
+    let hint = match is_url(endpoint) {
+        true => PATH_HINT,
+        false => "is it the right port, and the right `--framing`?",
+    };
+    Failure::new(Exit::Protocol, with_hint(text, hint))
+}
+
+fn with_hint(text: String, hint: &str) -> String {
+    match hint {
+        "" => text,
+        hint => format!("{text}; {hint}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_http_says_is_no_answer_of_the_server() {
+        let http: Endpoint = "http://127.0.0.1:1/rpc#sse".parse().unwrap();
+        let tcp: Endpoint = "tcp://127.0.0.1:1".parse().unwrap();
+        let cases = [
+            (-32011, json!({ "status": 401 }), Exit::Auth),
+            (-32011, json!({ "status": 403, "body": "no" }), Exit::Auth),
+            (-32010, json!({ "status": 404, "body": "" }), Exit::Protocol),
+            (
+                -32010,
+                json!({ "status": 200, "body": "<html>" }),
+                Exit::Protocol,
+            ),
+            (
+                -32010,
+                json!({ "status": 503, "body": "" }),
+                Exit::Unreachable,
+            ),
+            (-32012, json!({ "sent": false }), Exit::Unreachable),
+            (1001, json!({ "status": 404 }), Exit::Rpc),
+            (-32012, json!({}), Exit::Rpc),
+        ];
+        for (code, data, exit) in cases {
+            let error = JsonRpcError::with_data(code, "x", data);
+            assert_eq!(refused(&http, &error).exit, exit, "{error:?}");
+            assert_eq!(refused(&tcp, &error).exit, Exit::Rpc, "{error:?}");
+        }
+        let error = JsonRpcError::new(-32013, "the answer is larger than 1 bytes");
+        assert_eq!(refused(&http, &error).exit, Exit::Protocol);
+    }
+
+    #[test]
+    fn a_refusal_of_http_is_told_from_one_of_the_system() {
+        let denied = io::Error::new(io::ErrorKind::PermissionDenied, "HTTP 401");
+        let os = io::Error::from_raw_os_error(13);
+        assert_eq!(os.kind(), io::ErrorKind::PermissionDenied);
+        let ws: Endpoint = "ws://127.0.0.1:1/rpc".parse().unwrap();
+        assert_eq!(sort(&ws, &denied).0, Exit::Auth);
+        assert_eq!(sort(&ws, &os).0, Exit::Unreachable);
+        assert_eq!(sort(&Endpoint::unix("x"), &denied).0, Exit::Unreachable);
+        // A session that is ended so says it by its reason.
+        let reason = CloseReason::failed(denied);
+        assert_eq!(lost(&ws, &reason).exit, Exit::Auth);
+        let reason = CloseReason::failed(FrameError::MissingLength);
+        assert_eq!(lost(&ws, &reason).exit, Exit::Protocol);
+        assert_eq!(lost(&ws, &CloseReason::remote()).exit, Exit::Unreachable);
+    }
+}

@@ -1,0 +1,117 @@
+//! Methods to try things out with: those of the conformance corpus, and a stream of
+//! notifications.
+//!
+//! | method | params | result |
+//! |---|---|---|
+//! | `add` | `[a,b]`, integers | `a+b` |
+//! | `subtract` | `[a,b]` or `{"minuend":a,"subtrahend":b}` | `a-b` |
+//! | `sum` | `[n,…]` | the sum |
+//! | `echo` | anything or none | the params as they came; `null` for none |
+//! | `get_data` | none | `["hello",5]` |
+//! | `update`, `notify_hello`, `notify_sum` | anything or none | `null` |
+//! | `slow` | `{"ms":n}` | `n`, after so many milliseconds |
+//! | `fail` | anything or none | the error 1001 |
+//! | `panic` | anything or none | panics, so the error -32603 |
+//! | `ticks.start` | `{"every_ms":1000,"count":10,"wait":false}` | `tick` notifications follow, `[1]` first |
+//! | `ticks.stop` | none | whether there was something to stop |
+
+mod ticks;
+
+use std::time::Duration;
+
+use caudal::{Config, Context, JsonRpcError, RawValue, Router};
+use serde::Deserialize;
+use serde_json::json;
+
+/// The demo methods.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+/// use caudal::{Peer, Router};
+///
+/// let (peer, _server) = Peer::pair(Router::new(), caudal_cli::demo::router());
+/// assert_eq!(peer.call::<_, i64>("add", (1, 2)).await?, 3);
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn router() -> Router {
+    type Anything = Option<Box<RawValue>>;
+    let nothing = |_: Anything| Ok(());
+    Router::new()
+        .method("add", |(a, b): (i64, i64)| {
+            let too_large = || JsonRpcError::invalid_params().and_data("the sum is too large");
+            a.checked_add(b).ok_or_else(too_large)
+        })
+        .method("subtract", |params: Subtract| {
+            let (Subtract::Positional(a, b)
+            | Subtract::Named(Difference {
+                minuend: a,
+                subtrahend: b,
+            })) = params;
+            Ok(number(a - b))
+        })
+        .method("sum", |numbers: Vec<f64>| Ok(number(numbers.iter().sum())))
+        .method("update", nothing)
+        .method("notify_hello", nothing)
+        .method("notify_sum", nothing)
+        .method("get_data", || Ok(("hello", 5)))
+        .method("echo", |params: Anything| Ok(params))
+        .method("fail", |_: Anything| {
+            let data = json!({ "why": "test" });
+            Err::<(), _>(JsonRpcError::with_data(1001, "failed on purpose", data))
+        })
+        .method("panic", |_: Anything| panics())
+        .method("slow", |Slow { ms }| async move {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            Ok(ms)
+        })
+        .method("ticks.start", ticks::start)
+        .method("ticks.stop", |cx: Context| Ok(ticks::stop(&cx)))
+}
+
+/// The configuration that the conformance corpus wants.
+///
+/// ```
+/// assert_eq!(caudal_cli::demo::config().policy.max_id, 200_000);
+/// ```
+#[must_use]
+pub fn config() -> Config {
+    let mut config = Config::default();
+    // The corpus has ids of 10,000 bytes; the default limit is 1 KiB.
+    config.policy.max_id = 200_000;
+    config
+}
+
+/// By position or by name.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Subtract {
+    Positional(f64, f64),
+    Named(Difference),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Difference {
+    minuend: f64,
+    subtrahend: f64,
+}
+
+#[derive(Deserialize)]
+struct Slow {
+    ms: u64,
+}
+
+/// For everybody to see that the server goes on.
+fn panics() -> Result<(), JsonRpcError> {
+    panic!("boom secret-4711 at /internal/path")
+}
+
+/// Writes a whole number without a fraction.
+fn number(value: f64) -> serde_json::Value {
+    #[expect(clippy::cast_possible_truncation, reason = "it was compared")]
+    match value as i64 {
+        whole if whole as f64 == value => whole.into(),
+        _ => value.into(),
+    }
+}

@@ -1,0 +1,155 @@
+//! Which endpoint is meant, and what may be said to it.
+
+use caudal::http::{ClientOptions, Secret};
+use caudal::{Address, Endpoint, Framing};
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderName, HeaderValue};
+
+use crate::exit::Failure;
+
+/// The environment variable that has a token.
+pub(crate) const TOKEN: &str = "CAUDAL_TOKEN";
+
+/// Headers that the transport writes itself.
+const TAKEN: [HeaderName; 6] = [
+    CONNECTION,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    HOST,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+pub(crate) fn parse(text: &str, framing: Option<Framing>) -> Result<Endpoint, Failure> {
+    let endpoint: Endpoint = text
+        .parse()
+        .map_err(|error| Failure::usage(format!("{error}")))?;
+    with_framing(endpoint, framing)
+}
+
+pub(crate) fn with_framing(
+    endpoint: Endpoint,
+    framing: Option<Framing>,
+) -> Result<Endpoint, Failure> {
+    match framing {
+        Some(_) if is_url(&endpoint) => Err(Failure::usage(format!(
+            "`{endpoint}` has its own framing; leave out `--framing`"
+        ))),
+        Some(framing) => Ok(endpoint.with_framing(framing)),
+        None => Ok(endpoint),
+    }
+}
+
+/// Whether it is spoken to by HTTP or WebSocket.
+pub(crate) fn is_url(endpoint: &Endpoint) -> bool {
+    matches!(
+        endpoint.address(),
+        Address::Http { .. } | Address::WebSocket { .. }
+    )
+}
+
+/// A token, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    Typed(String),
+    Environment(String),
+}
+
+impl Token {
+    /// The token that was typed, or else that of the environment.
+    pub(crate) fn find(typed: Option<String>) -> Result<Option<Self>, Failure> {
+        let environment = || std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+        let token = typed
+            .map(Self::Typed)
+            .or_else(|| environment().map(Self::Environment));
+        if let Some(token) = &token {
+            token.check()?;
+        }
+        Ok(token)
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        let (Self::Typed(text) | Self::Environment(text)) = self;
+        text
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let text = self.text();
+        let from = match self {
+            Self::Typed(_) => "--token",
+            Self::Environment(_) => TOKEN,
+        };
+        let visible = |byte: u8| byte.is_ascii_graphic();
+        match !text.is_empty() && text.bytes().all(visible) {
+            true => Ok(()),
+            false => Err(Failure::usage(format!(
+                "`{from}` must be visible ASCII without spaces, and not empty"
+            ))),
+        }
+    }
+}
+
+/// What an HTTP server is told.
+///
+/// # Errors
+/// Something was typed that the endpoint cannot carry.
+pub(crate) fn options(
+    endpoint: &Endpoint,
+    token: Option<Token>,
+    headers: &[String],
+) -> Result<ClientOptions, Failure> {
+    let mut options = ClientOptions::default();
+    if !is_url(endpoint) {
+        let typed = match token {
+            Some(Token::Typed(_)) => "--token",
+            _ if !headers.is_empty() => "--header",
+            _ => return Ok(options),
+        };
+        return Err(Failure::usage(format!(
+            "`{typed}` is for http(s):// and ws(s)://; `{endpoint}` has no headers to carry it"
+        )));
+    }
+    for text in headers {
+        let (name, value) = header(text)?;
+        options.headers.append(name, value);
+    }
+    let written = options.headers.contains_key(AUTHORIZATION);
+    options.token = match token {
+        Some(Token::Typed(_)) if written => {
+            return Err(Failure::usage(
+                "`--token` and `--header 'Authorization: …'` are one too many; leave one out",
+            ));
+        }
+        Some(Token::Environment(_)) if written => None,
+        token => token.map(|token| Secret::from(token.text())),
+    };
+    Ok(options)
+}
+
+/// The value may be a secret and is not shown.
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), Failure> {
+    let Some((name, value)) = text.split_once(':') else {
+        return Err(Failure::usage(
+            "`--header` has no colon; write it as --header 'Name: value'",
+        ));
+    };
+    let name: HeaderName = name.trim().parse().map_err(|_| {
+        Failure::usage(format!(
+            "`--header` has the name `{name}`, which no header may have"
+        ))
+    })?;
+    if TAKEN.contains(&name) {
+        return Err(Failure::usage(format!(
+            "`--header` cannot set `{name}`: the connection needs it"
+        )));
+    }
+    let mut value: HeaderValue = value.trim().parse().map_err(|_| {
+        Failure::usage(format!(
+            "`--header` has a value for `{name}` that is not visible ASCII"
+        ))
+    })?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}

@@ -1,0 +1,118 @@
+//! What comes from the server beside the answer: seen on the wire, as it stands there.
+
+use std::sync::Mutex;
+
+use caudal::{Direction, JsonRpcError, Policy, Tap};
+use caudal_core::{InvalidKind, Message, decode};
+use std::io::Write as _;
+use tokio::sync::mpsc;
+
+use crate::layout::visible;
+
+/// Something that takes the place of the answer.
+#[derive(Debug)]
+pub(crate) enum Finding {
+    /// The server could not read who asks, but there is only one call.
+    Refused(JsonRpcError),
+    /// It is not JSON-RPC, or answers what nobody asked; with the reason.
+    Garbage(String),
+}
+
+/// Watches a connection with one call.
+pub(crate) struct Findings {
+    verbose: bool,
+    policy: Policy,
+    /// The id of the call, when it has been sent.
+    asked: Mutex<Option<String>>,
+    /// Has room for one: the first counts.
+    found: mpsc::Sender<Finding>,
+}
+
+impl Findings {
+    pub(crate) fn new(verbose: bool, policy: Policy) -> (Self, mpsc::Receiver<Finding>) {
+        let (found, findings) = mpsc::channel(1);
+        let asked = Mutex::default();
+        let watch = Self {
+            verbose,
+            policy,
+            asked,
+            found,
+        };
+        (watch, findings)
+    }
+
+    fn received(&self, message: &Message<'_>, frame: &[u8]) {
+        match message {
+            Message::Batch(entries) => {
+                for entry in entries {
+                    self.received(entry, frame);
+                }
+            }
+            Message::Response(response) if self.is_asked(response.id.as_str()) => {}
+            Message::Response(response) => match &response.outcome {
+                Err(error) if response.id.is_null() => {
+                    self.find(Finding::Refused(error.clone().into()));
+                }
+                _ => {
+                    let id = response.id.as_str();
+                    self.garbage(&format!("it answers a call with the id {id}"), frame);
+                }
+            },
+            // An answer to our call that is not valid: the call itself fails of it.
+            Message::Invalid(invalid)
+                if invalid.kind == InvalidKind::Response && self.is_asked(invalid.id.as_str()) => {}
+            Message::Invalid(invalid) if invalid.kind != InvalidKind::Notification => {
+                self.garbage(&invalid.cause.to_string(), frame);
+            }
+            _ => {}
+        }
+    }
+
+    fn garbage(&self, why: &str, frame: &[u8]) {
+        const SHOWN: usize = 200;
+        let start = frame.get(..SHOWN);
+        let shown = String::from_utf8_lossy(start.unwrap_or(frame));
+        let more = start.map_or("", |_| "…");
+        self.find(Finding::Garbage(format!("`{shown}{more}` ({why})")));
+    }
+
+    fn find(&self, finding: Finding) {
+        // If there is one already it explains more than this one.
+        let _ = self.found.try_send(finding);
+    }
+
+    fn is_asked(&self, id: &str) -> bool {
+        let asked = self.asked.lock();
+        asked.is_ok_and(|asked| asked.as_deref() == Some(id))
+    }
+}
+
+impl Tap for Findings {
+    fn message(&self, direction: Direction, bytes: &[u8]) {
+        let message = decode(bytes, &self.policy);
+        match (direction, &message) {
+            (Direction::Received, message) => {
+                if self.verbose && has_notification(message) {
+                    let text = String::from_utf8_lossy(bytes);
+                    // Whoever does not read stderr misses this, and nothing else.
+                    let _ = writeln!(std::io::stderr(), "{direction} {}", visible(&text));
+                }
+                self.received(message, bytes);
+            }
+            (_, Message::Request(request)) => {
+                if let Ok(mut asked) = self.asked.lock() {
+                    *asked = Some(request.id.as_str().to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn has_notification(message: &Message<'_>) -> bool {
+    match message {
+        Message::Notification(_) => true,
+        Message::Batch(entries) => entries.iter().any(has_notification),
+        _ => false,
+    }
+}

@@ -1,0 +1,66 @@
+//! `caudal`: call any JSON-RPC 2.0 endpoint, or serve one to try.
+//!
+//! ```text
+//! args    what was typed
+//!  ├→ call    params → endpoint → one call → result on stdout
+//!  └→ serve   demo methods → banner → until a signal
+//! exit    how it ended: one number for each kind
+//! ```
+
+mod args;
+mod banner;
+mod call;
+mod endpoint;
+mod exit;
+mod findings;
+mod layout;
+mod params;
+mod serve;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use exit::{Exit, Failure};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Also --help and --version come this way; a closed pipe is no matter.
+            let _ = error.print();
+            return match error.use_stderr() {
+                true => Exit::Usage.into(),
+                false => Exit::Ok.into(),
+            };
+        }
+    };
+    match run(cli) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            failure.report();
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<Exit, Failure> {
+    let mut runtime = match &cli.command {
+        Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
+        Command::Call(_) => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = runtime.enable_all().build();
+    let runtime = runtime
+        .map_err(|error| Failure::new(Exit::Usage, format!("cannot start the runtime: {error}")))?;
+    let done = runtime.block_on(async {
+        match cli.command {
+            Command::Serve(serve) => Box::pin(serve::run(serve)).await,
+            Command::Call(call) => Box::pin(call::run(call)).await,
+        }
+    });
+    // A thread may still read a terminal, and would be waited for.
+    runtime.shutdown_background();
+    done
+}

@@ -1,0 +1,127 @@
+//! `caudal serve`: the demo methods, until it is told to stop.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use caudal::http::{Allowed, Options};
+use caudal::{Address, Endpoint, Error, Server};
+use caudal_cli::demo;
+
+use crate::args::Serve;
+use crate::banner;
+use crate::endpoint::{self, TOKEN, Token, is_url};
+use crate::exit::{Exit, Failure, chain, complain};
+use crate::signals::Signals;
+
+/// So long what runs may go on after Ctrl-C.
+const DRAIN: Duration = Duration::from_secs(10);
+
+pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
+    let mut signals = Signals::new()?;
+    let endpoint = endpoint(&serve)?;
+    let token = Token::find(serve.token)?;
+    let options = options(&endpoint, token.as_ref())?;
+    let mut listen = caudal::serve(&endpoint, demo::router())
+        .config(demo::config())
+        .http(options);
+    if serve.allow_remote {
+        listen = listen.allow_remote();
+    }
+    let server = listen.await.map_err(|error| not_listening(&error))?;
+    announce(&banner::text(server.endpoint(), token.as_ref()), &server);
+    tokio::select! {
+        () = server.wait() => return Ok(Exit::Ok),
+        () = signals.next() => {}
+    }
+    complain("stopping; once more ends it at once");
+    tokio::select! {
+        () = server.shutdown(DRAIN) => Ok(Exit::Ok),
+        () = signals.next() => Err(Failure::interrupted()),
+    }
+}
+
+fn endpoint(serve: &Serve) -> Result<Endpoint, Failure> {
+    let framing = serve.framing.map(Into::into);
+    let endpoint = endpoint::parse(&serve.listen, framing)?;
+    let (Address::Http { url, .. } | Address::WebSocket { url }) = endpoint.address() else {
+        return Ok(endpoint);
+    };
+    if url.starts_with("https:") || url.starts_with("wss:") {
+        let plain = url
+            .replacen("https:", "http:", 1)
+            .replacen("wss:", "ws:", 1);
+        return Err(Failure::usage(format!(
+            "`{endpoint}` needs a certificate, which this command does not take; \
+             serve `{plain}`, and let a proxy do TLS"
+        )));
+    }
+    // Events and polling are served in any case.
+    endpoint::parse(url, None)
+}
+
+fn options(endpoint: &Endpoint, token: Option<&Token>) -> Result<Options, Failure> {
+    let mut options = Options::default();
+    match token {
+        Some(token) if is_url(endpoint) => options.tokens.push(token.text().into()),
+        Some(Token::Typed(_)) => {
+            return Err(Failure::usage(format!(
+                "`--token` is checked over HTTP and WebSocket only; `{endpoint}` would let \
+                 everybody in"
+            )));
+        }
+        Some(Token::Environment(_)) => {
+            complain(&format!(
+                "{TOKEN} is not checked here: only HTTP and WebSocket have tokens"
+            ));
+        }
+        None => {}
+    }
+    if banner::is_unspecified(endpoint) {
+        // Nobody knows under which names this machine is reached. It took
+        // `--allow-remote` to get here.
+        options.hosts = Allowed::Any;
+    }
+    Ok(options)
+}
+
+/// Says where it listens: on stdout, unless that belongs to the protocol.
+fn announce(text: &str, server: &Server) {
+    let mut out: Box<dyn Write> = match server.endpoint().address() {
+        Address::Stdio => Box::new(io::stderr()),
+        _ => Box::new(io::stdout()),
+    };
+    // It serves, whether somebody reads this or not.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn not_listening(error: &Error) -> Failure {
+    let text = chain(error);
+    let hint = match error {
+        Error::NotLoopback { endpoint } => {
+            return Failure::usage(format!(
+                "`{endpoint}` can be reached from other machines; if that is meant, say \
+                 `--allow-remote`, and better with `--token`"
+            ));
+        }
+        Error::Listen { endpoint, cause } => hint(endpoint, cause),
+        _ => return Failure::usage(text),
+    };
+    Failure::usage(format!("{text}; {hint}"))
+}
+
+fn hint(endpoint: &Endpoint, cause: &io::Error) -> String {
+    let unix = matches!(endpoint.address(), Address::Unix { .. });
+    match cause.kind() {
+        io::ErrorKind::AddrInUse if unix => "stop it, or choose another path".to_owned(),
+        io::ErrorKind::AddrInUse => format!(
+            "another program has this port: stop it, or choose another with `--listen {}` (port 0 \
+             is any free one)",
+            banner::with_port(endpoint, 0),
+        ),
+        io::ErrorKind::PermissionDenied if !unix => {
+            "ports below 1024 are for root; choose a higher one".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => "this machine does not have that address".to_owned(),
+        _ => "choose another with `--listen`".to_owned(),
+    }
+}

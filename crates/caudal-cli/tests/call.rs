@@ -1,0 +1,479 @@
+//! `caudal call`: results, params, and every exit code.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
+
+use std::io::{Read, Write};
+use std::process::Command;
+
+use support::{Outcome, PROGRAM, Served, answering, caudal, fake, finish, nobody, path, run};
+
+mod support;
+
+fn served_by_child(args: &[&str]) -> Outcome {
+    let mut command = caudal(args);
+    command.args(["--", PROGRAM, "serve", "--listen", "stdio:"]);
+    finish(command, "")
+}
+
+// ---- results ----
+
+#[test]
+fn every_transport_without_http_gives_the_result() {
+    let socket = path("a.sock");
+    let unix = format!("unix:{}", socket.display());
+    for listen in ["tcp://127.0.0.1:0", &unix] {
+        for framing in ["line", "header", "concatenated"] {
+            let server = Served::on(listen, &["--framing", framing]);
+            let outcome = run(&["call", &server.endpoint, "add", "[1,2]"]);
+            outcome.ends(0).prints("3\n");
+            assert_eq!(outcome.stderr, "");
+            let bare = server.endpoint.split('?').next().unwrap();
+            let outcome = run(&["call", bare, "add", "[1,2]", "--framing", framing]);
+            outcome.ends(0).prints("3\n");
+        }
+    }
+    let command = format!("cmd:{PROGRAM} serve --listen stdio:");
+    run(&["call", &command, "add", "[1,2]"])
+        .ends(0)
+        .prints("3\n");
+}
+
+#[test]
+fn a_program_stands_after_two_dashes() {
+    served_by_child(&["call", "add", "[1,2]"])
+        .ends(0)
+        .prints("3\n");
+    served_by_child(&["call", "get_data"])
+        .ends(0)
+        .prints("[\"hello\",5]\n");
+    let mut command = caudal(&["call", "--framing", "header", "add", "[1,2]", "--"]);
+    command.args([
+        PROGRAM,
+        "serve",
+        "--listen",
+        "stdio:",
+        "--framing",
+        "header",
+    ]);
+    finish(command, "").ends(0).prints("3\n");
+}
+
+#[test]
+fn numbers_keep_every_digit() {
+    let server = Served::tcp();
+    let exact = r#"[123456789012345678901234567890,-0.0,1.50,1E400,9007199254740993]"#;
+    let outcome = run(&["call", &server.endpoint, "echo", exact]);
+    outcome.ends(0).prints(&format!("{exact}\n"));
+}
+
+#[test]
+fn a_result_is_one_line_where_nobody_looks() {
+    let (address, _server) =
+        answering("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{ \"a\" : [ 1, 2 ] }}\n");
+    let outcome = run(&["call", &format!("tcp://{address}"), "x"]);
+    outcome.ends(0).prints("{\"a\":[1,2]}\n");
+}
+
+#[test]
+fn params_come_from_stdin() {
+    let server = Served::tcp();
+    let command = caudal(&["call", &server.endpoint, "echo", "-"]);
+    let outcome = finish(command, "{\n  \"a\": [1,\n 2]\n}\n");
+    outcome.ends(0).prints("{\"a\":[1,2]}\n");
+    let command = caudal(&["call", &server.endpoint, "echo", "-"]);
+    finish(command, "oops")
+        .ends(1)
+        .complains(&["PARAMS from stdin is not JSON"]);
+}
+
+#[test]
+fn no_params_are_none() {
+    let (address, server) = fake(|line, stream| {
+        assert!(!line.contains("params"), "{line}");
+        stream
+            .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":null}\n")
+            .unwrap();
+    });
+    run(&["call", &format!("tcp://{address}"), "x"])
+        .ends(0)
+        .prints("null\n");
+    server.join().unwrap();
+}
+
+#[test]
+fn a_notification_has_no_id_and_prints_nothing() {
+    let (address, server) = fake(|line, stream| {
+        let expected = "{\"jsonrpc\":\"2.0\",\"method\":\"reload\",\"params\":[1]}\n";
+        assert_eq!(line, expected);
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "");
+    });
+    let to = format!("tcp://{address}");
+    run(&["call", &to, "reload", "[1]", "--notify"])
+        .ends(0)
+        .prints("");
+    server.join().unwrap();
+    run(&["call", &to, "reload", "--notify"]).ends(4);
+    served_by_child(&["call", "update", "--notify"])
+        .ends(0)
+        .prints("");
+}
+
+#[test]
+fn notifications_are_shown_on_demand() {
+    let server = Served::tcp();
+    let ticks = r#"{"every_ms":1,"count":3,"wait":true}"#;
+    let call = ["call", &server.endpoint, "ticks.start", ticks];
+    let quiet = run(&call);
+    quiet.ends(0).prints("{\"ticks\":3}\n");
+    assert_eq!(quiet.stderr, "");
+    let verbose = run(&[&call[..], &["--verbose"]].concat());
+    verbose.ends(0).prints("{\"ticks\":3}\n");
+    let tick = |n| format!("<-- {{\"jsonrpc\":\"2.0\",\"method\":\"tick\",\"params\":[{n}]}}\n");
+    assert_eq!(verbose.stderr, [tick(1), tick(2), tick(3)].concat());
+}
+
+#[test]
+fn a_program_may_print_before_it_serves() {
+    let script = format!("echo starting; exec '{PROGRAM}' serve --listen stdio:");
+    let outcome = run(&["call", "add", "[1,2]", "--", "sh", "-c", &script]);
+    outcome
+        .ends(0)
+        .prints("3\n")
+        .complains(&["not JSON-RPC", "`starting`"]);
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let server = Served::tcp();
+    let line = format!(
+        "exec 3>&1; ({PROGRAM} call {} echo '[1]'; echo $? >&3) | true",
+        server.endpoint
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &line]);
+    finish(command, "").prints("0\n");
+}
+
+// ---- 0 and 1: help and usage ----
+
+#[test]
+fn help_and_version_are_no_failures() {
+    for args in [
+        &["--help"][..],
+        &["help", "call"],
+        &["call", "--help"],
+        &["serve", "-h"],
+    ] {
+        let outcome = run(args);
+        outcome.ends(0);
+        assert_eq!(outcome.stderr, "");
+        let help = &outcome.stdout;
+        assert!(!help.contains('\u{1b}'), "{help}");
+        for part in ["Usage:", "Examples:", "Endpoints:", "Exit codes:", "  6  "] {
+            assert!(help.contains(part), "no `{part}` in {help}");
+        }
+    }
+    let version = run(&["--version"]);
+    let expected = format!("caudal {}\n", env!("CARGO_PKG_VERSION"));
+    version.ends(0).prints(&expected);
+    let help = run(&["call", "--help"]).stdout;
+    for part in [
+        "caudal call [OPTIONS] METHOD [PARAMS] -- PROGRAM",
+        "--notify",
+        "--timeout",
+        "--header",
+        "--token",
+        "CAUDAL_TOKEN",
+        "--framing",
+        "--verbose",
+    ] {
+        assert!(help.contains(part), "no `{part}` in {help}");
+    }
+}
+
+#[test]
+fn wrong_usage_says_what_to_write() {
+    let to = "tcp://127.0.0.1:1";
+    let cases: &[(&[&str], &[&str])] = &[
+        (&[], &["Usage: caudal"]),
+        (&["cal"], &["cal", "call"]),
+        (
+            &["call"],
+            &[
+                "ENDPOINT and METHOD are missing",
+                "caudal call ENDPOINT METHOD",
+            ],
+        ),
+        (&["call", to], &["METHOD is missing"]),
+        (&["call", to, ""], &["METHOD is empty"]),
+        (
+            &["call", to, "x", "--tiemout", "1s"],
+            &["--tiemout", "--timeout"],
+        ),
+        (&["call", to, "x", "--timeout", "5"], &["no unit", "2s"]),
+        (
+            &["call", to, "x", "--timeout", "0s"],
+            &["longer than nothing"],
+        ),
+        (
+            &["call", to, "x", "--framing", "lien"],
+            &["line", "header", "concatenated"],
+        ),
+        (
+            &["call", to, "x", "[1,2"],
+            &["PARAMS is not JSON", "byte 4", "'[1,2]'"],
+        ),
+        (
+            &["call", to, "x", "hello"],
+            &["PARAMS is not JSON", "try '[\"hello\"]'"],
+        ),
+        (
+            &["call", to, "x", ""],
+            &["PARAMS is not JSON", "leave it out"],
+        ),
+        (
+            &["call", to, "x", "5"],
+            &["an array or an object", "try '[5]'"],
+        ),
+        (&["call", to, "x", "-5"], &["try '[-5]'"]),
+        (
+            &["call", to, "x", "1", "two"],
+            &["one JSON text", "'[1,\"two\"]'"],
+        ),
+        (&["call", "x", "1", "2", "--", "true"], &["'[1,2]'"]),
+        (
+            &["call", "127.0.0.1:4100", "x"],
+            &["try `tcp://127.0.0.1:4100`"],
+        ),
+        (
+            &["call", "htp://a/rpc", "x"],
+            &["did you mean `http://a/rpc`"],
+        ),
+        (
+            &["call", "gopher://a", "x"],
+            &["unknown scheme", "tcp://", "https://"],
+        ),
+        (
+            &["call", "add", to],
+            &["the endpoint stands first", "call tcp://127.0.0.1:1 add"],
+        ),
+        (&["call", "stdio:", "x"], &["-- PROGRAM"]),
+        (&["call", to, "x", "--", "true"], &["two endpoints"]),
+        (
+            &["call", to, "x", "--token", "t"],
+            &["--token", "http(s)://"],
+        ),
+        (
+            &["call", to, "x", "--header", "A: b"],
+            &["--header", "http(s)://"],
+        ),
+        (
+            &["call", "http://a", "x", "--framing", "line"],
+            &["its own framing"],
+        ),
+        (&["call", "http://a", "x", "--header", "A"], &["no colon"]),
+        (&["call", "http://a", "x", "--header", "A b: c"], &["`A b`"]),
+        (
+            &["call", "http://a", "x", "--header", "Host: c"],
+            &["cannot set `host`"],
+        ),
+        (
+            &["call", "http://a", "x", "--header", "A: s3\u{1}"],
+            &["not visible ASCII"],
+        ),
+        (
+            &["call", "http://a", "x", "--token", "a b"],
+            &["visible ASCII"],
+        ),
+        (&["call", "http://a", "x", "--token", ""], &["not empty"]),
+        (
+            &[
+                "call",
+                "http://a",
+                "x",
+                "--token",
+                "t",
+                "--header",
+                "authorization: y",
+            ],
+            &["leave one out"],
+        ),
+        (&["serve", "extra"], &["extra"]),
+    ];
+    for (args, parts) in cases {
+        let outcome = run(args);
+        outcome.ends(1).prints("").complains(parts);
+        assert!(!outcome.stderr.contains("s3"), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_token_of_the_environment_is_no_obstacle() {
+    let server = Served::tcp();
+    let mut command = caudal(&["call", &server.endpoint, "add", "[1,2]"]);
+    command.env("CAUDAL_TOKEN", "t");
+    finish(command, "").ends(0).prints("3\n");
+}
+
+// ---- 2: too slow ----
+
+#[test]
+fn no_answer_in_time_ends_with_2() {
+    let server = Served::tcp();
+    let slow = ["call", &server.endpoint, "slow", r#"{"ms":600000}"#];
+    run(&[&slow[..], &["--timeout", "200ms"]].concat())
+        .ends(2)
+        .prints("")
+        .complains(&[&server.endpoint, "`slow`", "--timeout"]);
+    run(&["call", "x", "--timeout", "100ms", "--", "sleep", "600"]).ends(2);
+}
+
+// ---- 4: not there ----
+
+#[test]
+fn whoever_is_not_there_ends_with_4() {
+    let address = nobody();
+    let refused = format!("tcp://{address}");
+    let socket = path("none.sock");
+    let socket = format!("unix:{}", socket.display());
+    let cases: &[(&[&str], &str)] = &[
+        (&["call", &refused, "x"], "nobody listens there"),
+        (&["call", &refused, "x", "--notify"], "nobody listens there"),
+        (&["call", &socket, "x"], "no such socket"),
+        (&["call", "x", "--", "/no/such/program"], "no such program"),
+        (&["call", "x", "--", "/"], "permissions"),
+        (
+            &["call", "tcp://no-such-host.invalid:1", "x"],
+            "check the address",
+        ),
+        (&["call", "x", "--", "true"], "ended too early"),
+        (
+            &["call", "x", "--", "sh", "-c", "read x; exit 7"],
+            "exit status: 7",
+        ),
+    ];
+    for (args, part) in cases {
+        run(args).ends(4).prints("").complains(&[part]);
+    }
+}
+
+#[test]
+fn a_connection_that_is_lost_ends_with_4() {
+    let (address, _server) = fake(|_, _| ());
+    run(&["call", &format!("tcp://{address}"), "x"])
+        .ends(4)
+        .prints("")
+        .complains(&["ended too early", "closed by the other side"]);
+}
+
+// ---- 5: the server's own errors ----
+
+#[test]
+fn an_error_of_the_server_is_json_on_stderr() {
+    let server = Served::tcp();
+    let outcome = run(&["call", &server.endpoint, "fail"]);
+    outcome.ends(5).prints("");
+    assert_eq!(
+        outcome.stderr,
+        "{\"code\":1001,\"message\":\"failed on purpose\",\"data\":{\"why\":\"test\"}}\n",
+    );
+    run(&["call", &server.endpoint, "no.such"])
+        .ends(5)
+        .complains(&["\"code\":-32601", "no.such"]);
+    run(&["call", &server.endpoint, "panic"]).ends(5);
+    run(&["call", &server.endpoint, "add", "[1,2]"]).ends(0);
+}
+
+#[test]
+fn a_status_in_an_error_means_nothing_without_http() {
+    let (address, _server) = answering(
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1,\"message\":\"x\",\"data\":{\"status\":401}}}\n",
+    );
+    run(&["call", &format!("tcp://{address}"), "x"]).ends(5);
+}
+
+#[test]
+fn an_error_without_an_id_is_the_answer() {
+    let (address, _server) = answering(
+        "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"Parse error\"}}\n",
+    );
+    run(&["call", &format!("tcp://{address}"), "x"])
+        .ends(5)
+        .complains(&["-32700"]);
+}
+
+// ---- 6: not JSON-RPC ----
+
+#[test]
+fn what_is_not_json_rpc_ends_with_6() {
+    let answers = [
+        "SSH-2.0-OpenSSH_9.9\n",
+        "{\"id\":1,\"result\":3}\n",
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":3,\"error\":{\"code\":1,\"message\":\"\"}}\n",
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":\"x\",\"message\":\"\"}}\n",
+        "{\"jsonrpc\":\"2.0\",\"id\":\"other\",\"result\":3}\n",
+        "[]\n",
+        "\u{1b}[2J\n",
+    ];
+    for answer in answers {
+        let (address, _server) = answering(answer);
+        let outcome = run(&["call", &format!("tcp://{address}"), "x"]);
+        outcome
+            .ends(6)
+            .prints("")
+            .complains(&[&address, "JSON-RPC", "--framing"]);
+        assert!(!outcome.stderr.contains('\u{1b}'), "{outcome:?}");
+    }
+}
+
+#[test]
+fn the_wrong_framing_ends_with_6() {
+    let (address, _server) = fake(|_, stream| {
+        let _ = stream.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":3}\r\n\r\n");
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let to = format!("tcp://{address}?framing=header");
+    run(&["call", &to, "x"]).ends(6).prints("");
+}
+
+#[test]
+fn a_program_that_only_prints_ends_with_6() {
+    let outcome = run(&["call", "x", "--", "sh", "-c", "echo usage: none; read x"]);
+    outcome.ends(6).prints("").complains(&["`usage: none`"]);
+}
+
+// ---- 130: interrupted ----
+
+#[test]
+fn an_interrupted_call_ends_with_130_and_leaves_no_program() {
+    let pid = path("pid");
+    let script = format!("echo $$ > {}; exec sleep 600", pid.display());
+    let mut child = caudal(&["call", "x", "--", "sh", "-c", &script])
+        .spawn()
+        .unwrap();
+    let began = std::time::Instant::now();
+    let started = loop {
+        match std::fs::read_to_string(&pid) {
+            Ok(text) if text.ends_with('\n') => break text,
+            _ => std::thread::sleep(std::time::Duration::from_millis(5)),
+        }
+        assert!(began.elapsed() < support::LIMIT);
+    };
+    let signal = |what: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", what]);
+        finish(command, "").code
+    };
+    assert_eq!(signal(&format!("kill -INT {}", child.id())), Some(0));
+    assert_eq!(support::wait(&mut child).code(), Some(130));
+    // One that has ended may still be listed, as `Z`, until somebody asks how.
+    let ended = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", started.trim()));
+        let gone = signal(&format!("kill -0 {started}")) != Some(0);
+        gone || stat.is_ok_and(|stat| stat.contains(") Z "))
+    };
+    while !ended() {
+        assert!(began.elapsed() < support::LIMIT, "the program still runs");
+    }
+}

@@ -1,0 +1,165 @@
+//! `caudal call` over HTTP, WebSocket, server-sent events and long polling.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread::JoinHandle;
+
+use support::{Served, caudal, finish, nobody, paste, run};
+
+mod support;
+
+/// The ways to speak to a server at `host:port/path`.
+fn ways(rest: &str) -> [String; 4] {
+    [
+        format!("http://{rest}"),
+        format!("ws://{rest}"),
+        format!("http://{rest}#sse"),
+        format!("http://{rest}#poll"),
+    ]
+}
+
+fn served(more: &[&str]) -> (Served, [String; 4]) {
+    let server = Served::on("http://127.0.0.1:0/rpc", more);
+    let ways = ways(server.endpoint.strip_prefix("http://").unwrap());
+    (server, ways)
+}
+
+/// An HTTP server that answers each request with these bytes; what it was sent is
+/// returned in the end.
+fn answering(response: &'static str) -> (String, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        let mut buffer = [0; 4096];
+        while !String::from_utf8_lossy(&request).contains("\r\n\r\n") {
+            let read = stream.read(&mut buffer).unwrap();
+            request.extend_from_slice(&buffer[..read]);
+            if read == 0 {
+                break;
+            }
+        }
+        stream.write_all(response.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let _ = stream.read_to_end(&mut request);
+        String::from_utf8_lossy(&request).into_owned()
+    });
+    (address, server)
+}
+
+#[test]
+fn every_way_gives_the_result() {
+    let (_server, ways) = served(&[]);
+    for to in &ways {
+        run(&["call", to, "add", "[1,2]"]).ends(0).prints("3\n");
+        let exact = "[123456789012345678901234567890,1.50,1E400]";
+        run(&["call", to, "echo", exact])
+            .ends(0)
+            .prints(&format!("{exact}\n"));
+        run(&["call", to, "fail"])
+            .ends(5)
+            .prints("")
+            .complains(&["{\"code\":1001"]);
+        run(&["call", to, "update", "--notify"]).ends(0).prints("");
+        let slow = ["call", to, "slow", r#"{"ms":600000}"#, "--timeout", "500ms"];
+        run(&slow).ends(2).prints("");
+    }
+}
+
+#[test]
+fn every_way_back_carries_notifications() {
+    let (_server, ways) = served(&[]);
+    let ticks = r#"{"every_ms":1,"count":3,"wait":true}"#;
+    for to in &ways[1..] {
+        let outcome = run(&["call", to, "ticks.start", ticks, "--verbose"]);
+        outcome.ends(0).prints("{\"ticks\":3}\n");
+        let shown = outcome.stderr.lines();
+        assert_eq!(shown.filter(|line| line.contains("\"tick\"")).count(), 3);
+    }
+    run(&["call", &ways[0], "ticks.start", ticks])
+        .ends(5)
+        .complains(&["1002"]);
+}
+
+#[test]
+fn what_it_says_works_when_pasted() {
+    for more in [&[][..], &["--token", "it's$HOME"]] {
+        let (server, _) = served(more);
+        let tries = server.tries();
+        assert_eq!(tries.len(), 5);
+        paste(&tries[0]).ends(0).prints("3\n");
+        for line in &tries[1..4] {
+            paste(line).ends(0).prints("{\"ticks\":3}\n");
+        }
+    }
+}
+
+#[test]
+fn whoever_is_not_let_in_ends_with_3() {
+    let (_server, ways) = served(&["--token", "s3cret"]);
+    for to in &ways {
+        let add = ["call", to, "add", "[1,2]"];
+        run(&add).ends(3).prints("").complains(&["--token"]);
+        let wrong = run(&[&add[..], &["--token", "s3cre7"]].concat());
+        wrong.ends(3).prints("");
+        assert!(!wrong.stderr.contains("s3cre7"), "{wrong:?}");
+        run(&[&add[..], &["--token", "s3cret"]].concat())
+            .ends(0)
+            .prints("3\n");
+        let header = "Authorization: Bearer s3cret";
+        run(&[&add[..], &["--header", header]].concat())
+            .ends(0)
+            .prints("3\n");
+        let mut command = caudal(&add);
+        command.env("CAUDAL_TOKEN", "s3cret");
+        finish(command, "").ends(0).prints("3\n");
+        let mut command = caudal(&[&add[..], &["--header", header]].concat());
+        command.env("CAUDAL_TOKEN", "wrong");
+        finish(command, "").ends(0).prints("3\n");
+    }
+}
+
+#[test]
+fn whoever_is_not_there_ends_with_4() {
+    for to in ways(&format!("{}/rpc", nobody())) {
+        run(&["call", &to, "add", "[1,2]"])
+            .ends(4)
+            .prints("")
+            .complains(&[&to]);
+    }
+    run(&["call", "http://no-such-host.invalid/rpc", "x"]).ends(4);
+}
+
+#[test]
+fn headers_are_sent() {
+    let (address, server) = answering(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 38\r\n\r\n\
+         {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":null}",
+    );
+    let to = format!("http://{address}/");
+    let headers = ["--header", "X-Tenant: blue", "--header", "x-tenant:green"];
+    run(&[&["call", &to, "x"][..], &headers].concat())
+        .ends(0)
+        .prints("null\n");
+    let request = server.join().unwrap().to_ascii_lowercase();
+    for header in ["x-tenant: blue\r\n", "x-tenant: green\r\n"] {
+        assert!(request.contains(header), "{request}");
+    }
+}
+
+#[test]
+fn what_is_not_json_rpc_ends_with_6() {
+    let html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>";
+    for way in 0..4 {
+        let (address, _server) = answering(html);
+        let to = &ways(&format!("{address}/"))[way];
+        run(&["call", to, "x"]).ends(6).prints("");
+    }
+    // The demo serves one path.
+    let (server, _) = served(&[]);
+    for to in ways(&format!("{}/wrong", server.address())) {
+        run(&["call", &to, "x"]).ends(6).prints("");
+    }
+}

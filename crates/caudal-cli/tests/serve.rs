@@ -1,0 +1,266 @@
+//! `caudal serve`: what it says, whom it lets in, and how it ends.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use support::{Served, caudal, finish, paste, path, run};
+
+mod support;
+
+const ADD: &str = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
+
+/// Status line and body of a POST.
+fn post(server: &Served, headers: &str, body: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    write!(
+        stream,
+        "POST /rpc HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: application/json\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = head.lines().next().unwrap();
+    (status.to_owned(), body.to_owned())
+}
+
+#[test]
+fn it_says_where_it_listens_and_what_to_try() {
+    let server = Served::on("http://127.0.0.1:0/rpc", &[]);
+    let base = server.endpoint.strip_prefix("http://").unwrap();
+    assert!(!base.contains(":0/"), "{base}");
+    let tries = server.tries();
+    for part in [
+        format!("call http://{base} add"),
+        format!("call ws://{base} "),
+        format!("call 'http://{base}#sse' "),
+        format!("call 'http://{base}#poll' "),
+        format!("curl http://{base} "),
+    ] {
+        let found = tries.iter().filter(|line| line.contains(&part));
+        assert_eq!(found.count(), 1, "{part}: {tries:?}");
+    }
+    let (status, body) = post(&server, "", ADD);
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert_eq!(body, r#"{"jsonrpc":"2.0","id":1,"result":3}"#);
+}
+
+#[test]
+fn what_it_says_works_when_pasted() {
+    let socket = path("it's a.sock");
+    for listen in [
+        "tcp://127.0.0.1:0?framing=header",
+        &format!("unix:{}", socket.display()),
+    ] {
+        let server = Served::on(listen, &[]);
+        let tries = server.tries();
+        assert_eq!(tries.len(), 2, "{tries:?}");
+        paste(&tries[0]).ends(0).prints("3\n");
+        let ticks = paste(&tries[1]);
+        ticks.ends(0).prints("{\"ticks\":3}\n");
+        assert_eq!(ticks.stderr.lines().count(), 3, "{ticks:?}");
+    }
+}
+
+#[test]
+fn its_line_for_curl_works_when_pasted() {
+    if paste("curl --version").code != Some(0) {
+        eprintln!("NOT COUNTED: there is no curl");
+        return;
+    }
+    for more in [&[][..], &["--token", "it's$HOME"]] {
+        let server = Served::on("http://127.0.0.1:0/rpc", more);
+        let line = server.tries().pop().unwrap();
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":3}"#;
+        paste(&format!("{line} -s")).ends(0).prints(answer);
+    }
+}
+
+#[test]
+fn a_token_is_asked_for() {
+    let server = Served::on("http://127.0.0.1:0/rpc", &["--token", "s3cret"]);
+    assert_eq!(post(&server, "", ADD).0, "HTTP/1.1 401 Unauthorized");
+    let wrong = "Authorization: Bearer s3cre7\r\n";
+    assert_eq!(post(&server, wrong, ADD).0, "HTTP/1.1 401 Unauthorized");
+    let right = "Authorization: Bearer s3cret\r\n";
+    assert_eq!(post(&server, right, ADD).0, "HTTP/1.1 200 OK");
+    assert!(server.tries().iter().all(|line| line.contains("s3cret")));
+}
+
+#[test]
+fn a_token_of_the_environment_is_asked_for_and_not_shown() {
+    let mut command = caudal(&["serve", "--listen", "http://127.0.0.1:0/rpc"]);
+    command.env("CAUDAL_TOKEN", "s3cret");
+    let server = Served::start(command);
+    assert_eq!(post(&server, "", ADD).0, "HTTP/1.1 401 Unauthorized");
+    let right = "Authorization: Bearer s3cret\r\n";
+    assert_eq!(post(&server, right, ADD).0, "HTTP/1.1 200 OK");
+    assert!(!server.banner.contains("s3cret"), "{}", server.banner);
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_that_says_what_to_do() {
+    for listen in ["http://127.0.0.1:0/rpc", "tcp://127.0.0.1:0"] {
+        let server = Served::on(listen, &[]);
+        let outcome = run(&["serve", "--listen", &server.endpoint]);
+        outcome.ends(1).prints("").complains(&[
+            &server.endpoint,
+            "another program has this port",
+            &format!("--listen {listen}"),
+        ]);
+    }
+    let socket = path("taken.sock");
+    let server = Served::on(&format!("unix:{}", socket.display()), &[]);
+    run(&["serve", "--listen", &server.endpoint])
+        .ends(1)
+        .complains(&["another server listens on it", "choose another path"]);
+}
+
+#[test]
+fn wrong_usage_is_refused() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (
+            &["--listen", "http://0.0.0.0:0/rpc"],
+            &["--allow-remote", "--token"],
+        ),
+        (&["--listen", "tcp://0.0.0.0:0"], &["--allow-remote"]),
+        (
+            &["--listen", "https://127.0.0.1:0/"],
+            &["certificate", "`http://127.0.0.1:0/`"],
+        ),
+        (
+            &["--listen", "wss://127.0.0.1:0/"],
+            &["`ws://127.0.0.1:0/`"],
+        ),
+        (
+            &["--listen", "tcp://127.0.0.1:0", "--token", "t"],
+            &["let everybody in"],
+        ),
+        (
+            &["--listen", "http://127.0.0.1:0", "--framing", "line"],
+            &["its own framing"],
+        ),
+        (&["--listen", "cmd:cat"], &["cannot be served"]),
+        (
+            &["--listen", "tcp://192.0.2.1:0", "--allow-remote"],
+            &["does not have that address"],
+        ),
+        (&["--listen", "tpc://a:1"], &["did you mean `tcp://a:1`"]),
+        (&["--token", "a\nb"], &["visible ASCII"]),
+    ];
+    for (args, parts) in cases {
+        let outcome = run(&[&["serve"], *args].concat());
+        outcome.ends(1).prints("").complains(parts);
+    }
+}
+
+#[test]
+fn whoever_may_come_from_anywhere_is_not_asked_for_a_name() {
+    let more = ["--allow-remote"];
+    let server = Served::on("http://0.0.0.0:0/rpc", &more);
+    assert!(server.tries().iter().all(|line| line.contains("127.0.0.1")));
+    let port = server.address().rsplit_once(':').unwrap().1;
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    write!(
+        stream,
+        "POST /rpc HTTP/1.1\r\nHost: box.example.com:{port}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{ADD}",
+        ADD.len()
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+}
+
+#[test]
+fn a_single_post_gets_no_ticks_and_hears_so() {
+    let server = Served::on("http://127.0.0.1:0/rpc", &[]);
+    let (_, body) = post(
+        &server,
+        "",
+        r#"{"jsonrpc":"2.0","id":1,"method":"ticks.start"}"#,
+    );
+    assert!(body.contains("\"code\":1002"), "{body}");
+}
+
+#[test]
+fn stdout_has_nothing_but_the_protocol() {
+    let command = caudal(&["serve", "--listen", "stdio:"]);
+    let outcome = finish(command, &format!("{ADD}\n{ADD}\n"));
+    let answer = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":3}\n";
+    outcome
+        .ends(0)
+        .prints(&answer.repeat(2))
+        .complains(&["caudal serves its demo methods on stdio:"]);
+}
+
+#[test]
+fn a_signal_lets_what_runs_finish() {
+    for signal in ["INT", "TERM"] {
+        for listen in ["tcp://127.0.0.1:0", "http://127.0.0.1:0/rpc"] {
+            let server = Served::on(listen, &[]);
+            server.signal(signal);
+            let outcome = server.end();
+            outcome.ends(0).prints("").complains(&["stopping"]);
+        }
+        let server = Served::tcp();
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let slow = r#"{"jsonrpc":"2.0","id":2,"method":"slow","params":{"ms":500}}"#;
+        // The answer to the second says that the first has started.
+        write!(stream, "{slow}\n{ADD}\n").unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        assert!(lines.next().unwrap().unwrap().contains("\"id\":1"));
+        server.signal(signal);
+        let answer = lines.next().unwrap().unwrap();
+        assert_eq!(answer, r#"{"jsonrpc":"2.0","id":2,"result":500}"#);
+        server.end().ends(0);
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let server = Served::tcp();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    let slow = r#"{"jsonrpc":"2.0","id":2,"method":"slow","params":{"ms":600000}}"#;
+    write!(stream, "{slow}\n{ADD}\n").unwrap();
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    server.signal("INT");
+    // It refuses when it has heard the first.
+    loop {
+        writeln!(stream, "{ADD}").unwrap();
+        if lines.next().unwrap().unwrap().contains("error") {
+            break;
+        }
+    }
+    server.signal("INT");
+    server.end().ends(130);
+}
+
+#[test]
+fn a_socket_is_removed_in_the_end() {
+    let socket = path("b.sock");
+    let server = Served::on(&format!("unix:{}", socket.display()), &[]);
+    assert!(socket.exists());
+    server.signal("TERM");
+    server.end().ends(0);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn cargo_runs_this_program() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+    // What is packaged has no workspace around it.
+    let Ok(workspace) = std::fs::read_to_string(root) else {
+        return;
+    };
+    assert!(workspace.contains(r#"default-members = ["crates/caudal-cli"]"#));
+    let mut help = Command::new(support::PROGRAM);
+    help.arg("serve").arg("--help");
+    finish(help, "").ends(0);
+}
