@@ -118,6 +118,10 @@ impl Drop for Visit {
 
 impl Session {
     /// The messages for its client.
+    #[cfg_attr(
+        not(any(feature = "sse", feature = "polling")),
+        allow(dead_code, reason = "each way to the client uses it")
+    )]
     pub(crate) fn outbox(&self) -> &Arc<Outbox> {
         &self.pipe.outbox
     }
