@@ -46,7 +46,8 @@ impl Sessions {
                 let header = head.headers.get("last-event-id");
                 let header = header.map(|value| value.to_str().unwrap_or("?"));
                 let last = header.or_else(|| head::query(head, "last-event-id"));
-                match head::number(last) {
+                // Who has got none may say so.
+                match head::number(last.filter(|last| !last.is_empty())) {
                     Ok(last) => sse::listen(visit, last, http.options()),
                     Err(_) => bad_number(),
                 }
