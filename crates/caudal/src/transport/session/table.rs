@@ -174,7 +174,7 @@ impl Table {
             None => Extensions::default(),
         };
         let remote = http.remote().map(|remote| remote.to_string());
-        let channel = Channel::new(&pipe, &hub.config, self, &id, remote);
+        let channel = Channel::new(&pipe, hub, self, &id, remote);
         let session = Arc::new(Session {
             link: hub.start_with(channel, extensions),
             id,
