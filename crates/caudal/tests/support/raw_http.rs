@@ -53,6 +53,15 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap()
     }
 
+    /// The answer to a POST, whether it came as JSON or as an event.
+    pub(crate) fn answer(&self) -> Value {
+        let data = self
+            .body
+            .lines()
+            .find_map(|line| line.strip_prefix("data: "));
+        serde_json::from_str(data.unwrap_or(&self.body)).unwrap()
+    }
+
     pub(crate) fn session(&self) -> String {
         self.header("mcp-session-id").unwrap().to_owned()
     }

@@ -68,13 +68,14 @@ pub struct Options {
     pub session_method: Option<String>,
     /// How many sessions there may be.
     pub sessions: usize,
-    /// How long a session lasts of which nothing is heard.
+    /// How long a session lasts of which nothing is heard; zero is for ever.
     pub session_timeout: Duration,
     /// Bytes that wait for the clients of all sessions.
     pub session_bytes: usize,
-    /// Bytes of events that a session keeps for a client that comes back.
+    /// Bytes of events that a session keeps for a client that comes back. All
+    /// sessions together keep no more than [`session_bytes`](Self::session_bytes).
     pub replay: usize,
-    /// After so much silence an event stream gets a comment.
+    /// After so much silence an event stream gets a comment; zero is never.
     pub keep_alive: Duration,
     /// How long a poll waits for a message.
     pub poll_timeout: Duration,

@@ -18,7 +18,7 @@ const MESSAGES: usize = 100;
 const BYTES: usize = 1 << 20;
 
 /// Answers the poll that has opened a session.
-pub(crate) fn begin(visit: Visit) -> Response<Body> {
+pub(crate) fn begin(visit: &Visit) -> Response<Body> {
     // From now on messages wait to be acknowledged.
     drop(visit.outbox().attach(Keep::Acknowledged));
     Page::new(0).into_response()

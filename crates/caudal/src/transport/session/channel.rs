@@ -10,12 +10,14 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use caudal_core::{CloseReason, Id, JsonRpcError, Message, decode, encode};
 use tokio::time::{Sleep, sleep};
+use tokio_util::sync::CancellationToken;
 
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::table::Table;
 use super::waits::{Ids, Waits};
 use crate::config::Config;
+use crate::hub::Hub;
 use crate::transport::{ReceiveError, Transport};
 
 /// How long the last messages of a session wait for a client that reads them,
@@ -40,24 +42,28 @@ pub(super) struct Channel {
     remote: Option<String>,
     /// What was lent last.
     message: Bytes,
+    /// Fires when the server stops.
+    stop: CancellationToken,
+    /// How long it still waits for its client.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Channel {
     pub(super) fn new(
         pipe: &Arc<Pipe>,
-        config: &Arc<Config>,
+        hub: &Hub,
         table: &Arc<Table>,
         id: &Arc<str>,
         remote: Option<String>,
     ) -> Self {
         Self {
             pipe: Arc::clone(pipe),
-            config: Arc::clone(config),
+            config: Arc::clone(&hub.config),
             table: Arc::downgrade(table),
             id: Arc::clone(id),
             remote,
             message: Bytes::new(),
+            stop: hub.stop.clone(),
             timer: None,
         }
     }
@@ -72,6 +78,18 @@ impl Channel {
             return Poll::Ready(());
         }
         pipe.outbox.poll_push(cx, text)
+    }
+
+    /// There is no room for what is to be sent. That goes on until the client reads;
+    /// but when the server stops, a client that is not there will not come.
+    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        if !self.stop.is_cancelled() || self.pipe.outbox.has_reader() {
+            self.timer = None;
+            return Poll::Pending;
+        }
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(COME)));
+        ready!(timer.as_mut().poll(cx));
+        Poll::Ready(io::ErrorKind::TimedOut.into())
     }
 
     /// Takes nothing in any more. What was accepted and has not begun is answered.
@@ -137,13 +155,17 @@ impl Transport for Channel {
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         while let Some(end) = out.iter().position(|byte| *byte == b'\n') {
             let text = out.get(..end).unwrap_or_default();
-            ready!(self.poll_route(cx, text));
+            if self.poll_route(cx, text).is_pending() {
+                return self.poll_wait(cx).map(Err);
+            }
             out.advance(end + 1);
         }
+        self.timer = None;
         Poll::Ready(Ok(()))
     }
 
     fn closing(&mut self, _: &CloseReason) {
+        self.timer = None;
         self.end_input();
         self.end_output();
     }

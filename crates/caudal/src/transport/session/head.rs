@@ -1,14 +1,18 @@
 //! What the head of a request asks for.
 
+#[cfg(feature = "polling")]
 use std::time::Duration;
 
+#[cfg(any(feature = "sse", feature = "polling"))]
 use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
 use crate::transport::http::Options;
 
+#[cfg(feature = "sse")]
 pub(super) const EVENTS: &str = "text/event-stream";
+#[cfg(feature = "polling")]
 pub(super) const JSON: &str = "application/json";
 
 /// The id of the session that a request belongs to.
@@ -27,11 +31,13 @@ pub(super) fn query<'a>(head: &'a Parts, name: &str) -> Option<&'a str> {
 }
 
 /// A number in a header or in the query; `Err` if it is none.
+#[cfg(any(feature = "sse", feature = "polling"))]
 pub(super) fn number(text: Option<&str>) -> Result<Option<u64>, std::num::ParseIntError> {
     text.map(|text| text.trim().parse()).transpose()
 }
 
 /// Whether a request names this type among those it accepts.
+#[cfg(any(feature = "sse", feature = "polling"))]
 pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     items(headers, &ACCEPT).any(|item| {
         let mut parts = item.split(';').map(str::trim);
@@ -43,6 +49,7 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
 }
 
 /// Whether a weight says never.
+#[cfg(any(feature = "sse", feature = "polling"))]
 fn is_refusal(parameter: &str) -> bool {
     let Some((name, weight)) = parameter.split_once('=') else {
         return false;
@@ -55,6 +62,7 @@ fn is_refusal(parameter: &str) -> bool {
 }
 
 /// Whether a request takes anything.
+#[cfg(any(feature = "sse", feature = "polling"))]
 pub(super) fn accepts_anything(headers: &HeaderMap) -> bool {
     !headers.contains_key(ACCEPT) || accepts(headers, "*/*") || accepts(headers, "application/*")
 }
@@ -65,6 +73,7 @@ pub(super) fn prefers_async(headers: &HeaderMap) -> bool {
 }
 
 /// How long a request would wait.
+#[cfg(feature = "polling")]
 pub(super) fn prefers_wait(headers: &HeaderMap) -> Option<Duration> {
     let (_, seconds) = preferences(headers).find(|(name, _)| name.eq_ignore_ascii_case("wait"))?;
     Some(Duration::from_secs(

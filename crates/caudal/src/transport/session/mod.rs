@@ -15,6 +15,12 @@ mod budget;
 mod channel;
 mod head;
 mod inbox;
+#[cfg(any(feature = "sse", feature = "polling"))]
+mod listen;
+#[cfg_attr(
+    not(all(feature = "sse", feature = "polling")),
+    allow(dead_code, reason = "each way to the client uses its part")
+)]
 mod outbox;
 mod post;
 mod table;
@@ -89,13 +95,8 @@ impl Sessions {
         drop(body);
         let in_session = head::session(head, http.options()).is_some();
         match head.method {
-            Method::GET => {
-                let way = Way::of(head, in_session);
-                match in_session {
-                    true => Some(self.listen(http, link, head, way).await),
-                    false => Some(self.listen_anew(http, link, head, way?)),
-                }
-            }
+            #[cfg(any(feature = "sse", feature = "polling"))]
+            Method::GET => self.get(http, link, head, in_session).await,
             Method::DELETE if in_session => Some(self.end(http, link, head)),
             _ => None,
         }
@@ -128,61 +129,6 @@ impl Sessions {
         })
     }
 
-    /// Lets the client of a session hear what the server says.
-    async fn listen(
-        &self,
-        http: &Http,
-        link: &Link,
-        head: &Parts,
-        way: Option<Way>,
-    ) -> Response<Body> {
-        let Some(visit) = self.find(http, link, head) else {
-            return not_found();
-        };
-        match way {
-            #[cfg(feature = "sse")]
-            Some(Way::Events) => {
-                let header = head.headers.get("last-event-id");
-                let header = header.map(|value| value.to_str().unwrap_or("?"));
-                let last = header.or_else(|| head::query(head, "last-event-id"));
-                match head::number(last) {
-                    Ok(last) => super::sse::listen(visit, last, http.options()),
-                    Err(_) => bad_number(),
-                }
-            }
-            #[cfg(feature = "polling")]
-            Some(Way::Poll) => match head::number(head::query(head, "cursor")) {
-                Ok(cursor) => {
-                    let limit = http.options().poll_timeout;
-                    let wait = head::prefers_wait(&head.headers).unwrap_or(limit);
-                    let stop = &http.hub().stop;
-                    super::polling::poll(visit, cursor.unwrap_or(0), wait.min(limit), stop).await
-                }
-                Err(_) => bad_number(),
-            },
-            None => plain(
-                StatusCode::NOT_ACCEPTABLE,
-                "accept text/event-stream or application/json\n",
-            ),
-        }
-    }
-
-    /// The same for a session that this opens.
-    fn listen_anew(&self, http: &Http, link: &Link, head: &Parts, way: Way) -> Response<Body> {
-        let visit = match self.open(http, link, head) {
-            Ok(visit) => visit,
-            Err(refused) => return *refused,
-        };
-        let id = Arc::clone(&visit.id);
-        let response = match way {
-            #[cfg(feature = "sse")]
-            Way::Events => super::sse::listen_anew(visit, http.options()),
-            #[cfg(feature = "polling")]
-            Way::Poll => super::polling::begin(visit),
-        };
-        named(response, &id, http.options())
-    }
-
     /// Ends a session because its client says so.
     fn end(&self, http: &Http, link: &Link, head: &Parts) -> Response<Body> {
         // Of two that end it, one was late.
@@ -196,37 +142,6 @@ impl Sessions {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         response
-    }
-}
-
-/// How the client hears what the server says.
-#[derive(Clone, Copy)]
-enum Way {
-    #[cfg(feature = "sse")]
-    Events,
-    #[cfg(feature = "polling")]
-    Poll,
-}
-
-impl Way {
-    /// What a GET asks for. Whoever takes anything in a session wants to listen; a
-    /// browser that happens to come by does not.
-    fn of(head: &Parts, in_session: bool) -> Option<Self> {
-        let anything = in_session && head::accepts_anything(&head.headers);
-        #[cfg(feature = "sse")]
-        if head::accepts(&head.headers, head::EVENTS) {
-            return Some(Self::Events);
-        }
-        #[cfg(feature = "polling")]
-        if anything || head::accepts(&head.headers, head::JSON) {
-            return Some(Self::Poll);
-        }
-        #[cfg(feature = "sse")]
-        if anything {
-            return Some(Self::Events);
-        }
-        let _ = anything;
-        None
     }
 }
 
@@ -260,10 +175,4 @@ fn named(mut response: Response<Body>, id: &str, options: &Options) -> Response<
 
 fn not_found() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, "there is no such session\n")
-}
-
-#[cfg(any(feature = "sse", feature = "polling"))]
-fn bad_number() -> Response<Body> {
-    let text = "the number of a message is wanted\n";
-    plain(StatusCode::BAD_REQUEST, text)
 }

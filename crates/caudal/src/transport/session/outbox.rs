@@ -26,10 +26,6 @@ pub(crate) struct Bounds {
 
 /// What becomes of a message that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    not(feature = "sse"),
-    allow(dead_code, reason = "events alone are kept without an answer")
-)]
 pub(crate) enum Keep {
     /// It is kept within [`Bounds::replay`].
     Replay,
@@ -145,7 +141,6 @@ impl Outbox {
     /// The same if there is no other, and if messages do not have to be
     /// acknowledged; else the task of `cx` is woken when that may have changed,
     /// until [`leave`](Self::leave).
-    #[cfg(feature = "sse")]
     pub(super) fn lend(self: &Arc<Self>, cx: &mut Context<'_>, other: u64) -> Option<Reader> {
         self.change(|state, _| {
             let free = state.reader.is_none() && state.keep == Keep::Replay;
@@ -158,7 +153,6 @@ impl Outbox {
     }
 
     /// Ready when there is a message that [`lend`](Self::lend) would give.
-    #[cfg(feature = "sse")]
     pub(super) fn poll_unread(&self, cx: &mut Context<'_>, other: u64) -> Poll<()> {
         self.change(|state, _| {
             let free = state.reader.is_none() && state.keep == Keep::Replay;
@@ -176,10 +170,6 @@ impl Outbox {
     }
 
     /// Drops what the client has got: everything up to `number` that was sent.
-    #[cfg_attr(
-        not(any(feature = "polling", feature = "webhook")),
-        allow(dead_code, reason = "events are not acknowledged")
-    )]
     pub(crate) fn acknowledge(&self, number: u64) {
         self.change(|state, _| {
             while state.first <= number && state.first < state.fresh {
@@ -590,7 +580,6 @@ mod tests {
         assert_eq!(next(&mut new), Some((1, "a".to_owned())));
     }
 
-    #[cfg(feature = "sse")]
     #[test]
     fn a_lent_reader_gives_way_and_comes_back() {
         let outbox = outbox(BOUNDS);

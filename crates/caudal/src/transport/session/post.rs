@@ -112,10 +112,12 @@ async fn answer(http: &Http, visit: Visit, head: &Parts, wait: Wait) -> Response
 async fn is_there_at_once(wait: &Wait) -> bool {
     use std::task::Poll;
     let there = poll_fn(|cx| {
+        // In this order: what was said before the answer is there when it is.
+        let ready = wait.poll_ready(cx);
         if wait.poll_unread(cx).is_ready() {
             return Poll::Ready(false);
         }
-        wait.poll_ready(cx).map(|_| true)
+        ready.map(|_| true)
     });
     tokio::time::timeout(AT_ONCE, there).await.unwrap_or(false)
 }

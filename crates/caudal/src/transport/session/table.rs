@@ -118,6 +118,10 @@ impl Drop for Visit {
 
 impl Session {
     /// The messages for its client.
+    #[cfg_attr(
+        not(any(feature = "sse", feature = "polling")),
+        allow(dead_code, reason = "each way to the client uses it")
+    )]
     pub(crate) fn outbox(&self) -> &Arc<Outbox> {
         &self.pipe.outbox
     }
@@ -170,7 +174,7 @@ impl Table {
             None => Extensions::default(),
         };
         let remote = http.remote().map(|remote| remote.to_string());
-        let channel = Channel::new(&pipe, &hub.config, self, &id, remote);
+        let channel = Channel::new(&pipe, hub, self, &id, remote);
         let session = Arc::new(Session {
             link: hub.start_with(channel, extensions),
             id,

@@ -62,8 +62,7 @@ impl Ids {
     /// Whether an answer with these ids answers what was asked with `self`. Null
     /// says little, so it counts only where there is nothing else.
     fn match_answer(&self, answer: &Self) -> bool {
-        let known = |id: &&Box<str>| &***id != "null";
-        let mut named = answer.ids.iter().filter(known).peekable();
+        let mut named = answer.ids.iter().filter(|id| &***id != "null").peekable();
         self.is_batch == answer.is_batch
             && match named.peek() {
                 Some(_) => named.any(|id| self.ids.contains(id)),

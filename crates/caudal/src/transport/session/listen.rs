@@ -1,0 +1,123 @@
+//! The server's messages: a GET that listens.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{Response, StatusCode};
+
+use super::{Sessions, head, named, not_found};
+use crate::peer::Link;
+use crate::transport::http::{Body, Http, plain};
+#[cfg(feature = "polling")]
+use crate::transport::polling;
+#[cfg(feature = "sse")]
+use crate::transport::sse;
+
+impl Sessions {
+    /// Takes a GET; `None` if it means nothing here.
+    pub(super) async fn get(
+        &self,
+        http: &Http,
+        link: &Link,
+        head: &Parts,
+        in_session: bool,
+    ) -> Option<Response<Body>> {
+        let way = Way::of(head, in_session);
+        Some(match in_session {
+            true => self.listen(http, link, head, way).await,
+            false => self.listen_anew(http, link, head, way?),
+        })
+    }
+
+    /// Lets the client of a session hear what the server says.
+    async fn listen(
+        &self,
+        http: &Http,
+        link: &Link,
+        head: &Parts,
+        way: Option<Way>,
+    ) -> Response<Body> {
+        let Some(visit) = self.find(http, link, head) else {
+            return not_found();
+        };
+        match way {
+            #[cfg(feature = "sse")]
+            Some(Way::Events) => {
+                let header = head.headers.get("last-event-id");
+                let header = header.map(|value| value.to_str().unwrap_or("?"));
+                let last = header.or_else(|| head::query(head, "last-event-id"));
+                // Who has got none may say so.
+                match head::number(last.filter(|last| !last.is_empty())) {
+                    Ok(last) => sse::listen(visit, last, http.options()),
+                    Err(_) => bad_number(),
+                }
+            }
+            #[cfg(feature = "polling")]
+            Some(Way::Poll) => match head::number(head::query(head, "cursor")) {
+                Ok(cursor) => {
+                    let limit = http.options().poll_timeout;
+                    let wait = head::prefers_wait(&head.headers).unwrap_or(limit);
+                    let stop = &http.hub().stop;
+                    polling::poll(visit, cursor.unwrap_or(0), wait.min(limit), stop).await
+                }
+                Err(_) => bad_number(),
+            },
+            None => plain(
+                StatusCode::NOT_ACCEPTABLE,
+                "accept text/event-stream or application/json\n",
+            ),
+        }
+    }
+
+    /// The same for a session that this opens.
+    fn listen_anew(&self, http: &Http, link: &Link, head: &Parts, way: Way) -> Response<Body> {
+        let visit = match self.open(http, link, head) {
+            Ok(visit) => visit,
+            Err(refused) => return *refused,
+        };
+        let id = Arc::clone(&visit.id);
+        let response = match way {
+            #[cfg(feature = "sse")]
+            Way::Events => sse::listen_anew(visit, http.options()),
+            #[cfg(feature = "polling")]
+            Way::Poll => polling::begin(&visit),
+        };
+        named(response, &id, http.options())
+    }
+}
+
+/// How the client hears what the server says.
+#[derive(Clone, Copy)]
+enum Way {
+    #[cfg(feature = "sse")]
+    Events,
+    #[cfg(feature = "polling")]
+    Poll,
+}
+
+impl Way {
+    /// What a GET asks for. Whoever takes anything in a session wants to listen; a
+    /// browser that happens to come by does not.
+    fn of(head: &Parts, in_session: bool) -> Option<Self> {
+        let anything = in_session && head::accepts_anything(&head.headers);
+        #[cfg(feature = "sse")]
+        if head::accepts(&head.headers, head::EVENTS) {
+            return Some(Self::Events);
+        }
+        #[cfg(feature = "polling")]
+        if anything || head::accepts(&head.headers, head::JSON) {
+            return Some(Self::Poll);
+        }
+        #[cfg(feature = "sse")]
+        if anything {
+            return Some(Self::Events);
+        }
+        let _ = anything;
+        None
+    }
+}
+
+fn bad_number() -> Response<Body> {
+    let text = "the number of a message is wanted\n";
+    plain(StatusCode::BAD_REQUEST, text)
+}

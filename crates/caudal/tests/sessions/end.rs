@@ -1,0 +1,131 @@
+//! How sessions end, and what is not lost then.
+
+use super::*;
+
+#[tokio::test]
+async fn a_shutdown_loses_no_answer() {
+    let site = Site::new().await;
+    let mut streams = site.open().await;
+    let mut events = site.listen(&streams, None).await;
+    let mut polls = site.open_polling().await;
+    let mut waits = site.open().await;
+    let mut late = site.open().await;
+    let (hold, server) = (call(1, "hold", json!([])), site.server.clone());
+    assert_eq!(streams.post(&[ASYNC], &hold).await.status, 202);
+    let mut posts = site.again(&polls).await;
+    for _ in 0..2 {
+        assert_eq!(posts.post(&[ASYNC], &hold).await.status, 202);
+    }
+    polls.send("GET", "/", &[ACCEPT_JSON], "").await;
+    waits
+        .send("POST", "/", &[ACCEPT_JSON], &hold.to_string())
+        .await;
+    late.send("POST", "/", &[ACCEPT_BOTH], &hold.to_string())
+        .await;
+    assert!(late.raw.head().await.is_stream());
+    eventually("all run", || server.stats().in_flight == 5).await;
+    let end = tokio::spawn(async move { server.shutdown(Duration::from_secs(20)).await });
+    events.silence().await;
+    polls.raw.silence().await;
+    site.gate.add_permits(5);
+    let held = ok(1, json!("held"));
+    assert_eq!(events.event().await.unwrap().json(), held);
+    assert_eq!(events.event().await, None);
+    assert_eq!(waits.raw.reply().await.json(), held);
+    assert_eq!(late.raw.event().await.unwrap().json(), held);
+    assert_eq!(late.raw.event().await, None);
+    let page = polls.raw.reply().await.json();
+    assert_eq!(page, json!({"cursor": 2, "messages": [held, held]}));
+    within(end).await.unwrap();
+}
+
+#[tokio::test]
+async fn idle_sessions_do_not_hold_up_the_end() {
+    let site = Site::new().await;
+    let client = site.open().await;
+    let mut polls = site.open_polling().await;
+    polls.send("GET", "/", &[ACCEPT_JSON], "").await;
+    let mut events = site.listen(&client, None).await;
+    events.silence().await;
+    let start = Instant::now();
+    within(site.server.shutdown(Duration::from_secs(600))).await;
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert_eq!(events.event().await, None);
+    assert_eq!(polls.raw.reply().await.status, 204);
+}
+
+#[tokio::test]
+async fn a_client_that_never_comes_does_not_hold_up_the_end() {
+    let mut config = Config::default();
+    config.limits.output = 1000;
+    let site = Site::with(Options::default(), config).await;
+    let _client = site.open_polling().await;
+    let peer = site.peer();
+    let sender = tokio::spawn(async move {
+        while peer.notify("tick", ("x".repeat(100),)).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    });
+    tokio::time::sleep(ms(100)).await;
+    within(site.server.shutdown(Duration::from_secs(600))).await;
+    within(sender).await.unwrap();
+}
+
+#[tokio::test]
+async fn when_the_application_closes_a_session_its_streams_end() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    let mut events = site.listen(&client, None).await;
+    let hold = call(1, "hold", json!([])).to_string();
+    let mut waits = site.again(&client).await;
+    waits.send("POST", "/", &[], &hold).await;
+    let peer = site.peer();
+    eventually("it runs", || peer.stats().in_flight == 1).await;
+    peer.notify("tick", (1,)).await.unwrap();
+    peer.close();
+    assert_eq!(events.event().await.unwrap().json(), tick(1));
+    assert_eq!(events.event().await, None);
+    assert_eq!(waits.raw.reply().await.status, 404);
+    assert_eq!(client.poll(0).await.status, 404);
+}
+
+#[tokio::test]
+async fn no_session_is_opened_while_the_server_stops() {
+    let http = Http::new(router(&Arc::new(Semaphore::new(0)), &Arc::default()));
+    let request = |verb: &str, accept: &str| {
+        http::Request::builder()
+            .method(verb)
+            .uri("http://localhost/")
+            .header("accept", accept)
+            .header("content-type", "application/json")
+            .body(INITIALIZE.to_owned())
+            .unwrap()
+    };
+    let opened = http.answer(request("POST", "application/json")).await;
+    assert_eq!(opened.status(), 200);
+    assert_eq!(http.peers().len(), 1);
+    within(http.shutdown(Duration::from_secs(20))).await;
+    for (verb, accept) in [
+        ("POST", "application/json"),
+        ("GET", "application/json"),
+        ("GET", "text/event-stream"),
+    ] {
+        let refused = http.answer(request(verb, accept)).await;
+        assert_eq!(refused.status(), 503, "{verb} {accept}");
+    }
+}
+
+#[tokio::test]
+async fn sessions_end_with_the_service() {
+    let http = Http::new(router(&Arc::new(Semaphore::new(0)), &Arc::default()));
+    let request = http::Request::get("http://localhost/")
+        .header("accept", "application/json")
+        .body(String::new())
+        .unwrap();
+    let opened = http.answer(request).await;
+    assert_eq!(opened.status(), 200);
+    let peer = http.peers().pop().unwrap();
+    assert!(!peer.state().is_closed());
+    drop(http);
+    eventually("it is closed", || peer.state().is_closed()).await;
+}

@@ -1,0 +1,123 @@
+//! Sessions are opened, found again, and expire.
+
+use super::*;
+
+#[tokio::test]
+async fn a_session_is_opened_used_and_ended() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    assert_eq!(client.session.len(), 32, "128 bits");
+    let reply = client.post(&[], &call(1, "add", json!([1, 2]))).await;
+    assert_eq!((reply.status, reply.json()), (200, ok(1, json!(3))));
+    assert_eq!(reply.header("mcp-session-id"), None);
+    let in_query = format!("/?session={}", client.session);
+    let text = call(2, "add", json!([2, 2])).to_string();
+    let reply = client.raw.ask("POST", &in_query, &[JSON], &text).await;
+    assert_eq!(reply.json(), ok(2, json!(4)));
+    let peer = site.peer();
+    assert_eq!(client.ask("DELETE", "/", &[], "").await.status, 204);
+    eventually("the peer is closed", || peer.state().is_closed()).await;
+    assert_eq!(client.ask("DELETE", "/", &[], "").await.status, 404);
+    let reply = client.post(&[], &call(3, "add", json!([1, 2]))).await;
+    assert_eq!(reply.status, 404);
+    assert_eq!(client.poll(0).await.status, 404);
+}
+
+#[tokio::test]
+async fn only_the_call_of_its_method_opens_a_session() {
+    let site = Site::new().await;
+    let mut raw = site.raw().await;
+    let others = [
+        call(1, "add", json!([1, 2])),
+        note("initialize"),
+        json!([call(1, "initialize", json!([]))]),
+    ];
+    for body in others {
+        let reply = raw.ask("POST", "/", &[JSON], &body.to_string()).await;
+        assert_eq!(reply.header("mcp-session-id"), None, "{body}");
+    }
+    let late = r#"{"params":[],"id":1,"method":"\u0069nitialize","jsonrpc":"2.0"}"#;
+    let reply = raw.ask("POST", "/", &[JSON], late).await;
+    assert!(reply.header("mcp-session-id").is_some());
+    let mut options = Options::default();
+    options.session_method = None;
+    let site = Site::with(options, Config::default()).await;
+    let reply = site.raw().await.ask("POST", "/", &[JSON], INITIALIZE).await;
+    assert_eq!(reply.header("mcp-session-id"), None);
+}
+
+#[tokio::test]
+async fn a_get_says_what_it_wants_to_hear() {
+    let site = Site::new().await;
+    let mut raw = site.raw().await;
+    for accept in ["Accept: */*", "Accept: text/html", "X: y"] {
+        assert_eq!(raw.ask("GET", "/", &[accept], "").await.status, 405);
+    }
+    assert_eq!(raw.ask("DELETE", "/", &[], "").await.status, 405);
+    assert_eq!(site.server.connections(), 1, "no session was opened");
+    let mut client = site.open().await;
+    for accept in ["Accept: text/html", "Accept: text/event-stream;q=0"] {
+        assert_eq!(client.ask("GET", "/", &[accept], "").await.status, 406);
+    }
+    let any = ["Accept: */*", "Prefer: wait=0"];
+    assert_eq!(client.ask("GET", "/", &any, "").await.status, 204);
+    for target in ["/?cursor=x", "/?cursor=-1", "/?cursor="] {
+        let reply = client.ask("GET", target, &[ACCEPT_JSON], "").await;
+        assert_eq!(reply.status, 400, "{target}");
+    }
+    for last in ["Last-Event-ID: x", "Last-Event-ID: 99999999999999999999"] {
+        let reply = client.ask("GET", "/", &[ACCEPT_EVENTS, last], "").await;
+        assert_eq!(reply.status, 400, "{last}");
+    }
+}
+
+#[tokio::test]
+async fn there_are_so_many_sessions_and_no_more() {
+    let mut options = Options::default();
+    options.sessions = 2;
+    let site = Site::with(options, Config::default()).await;
+    let (mut one, _other) = (site.open().await, site.open_polling().await);
+    let mut raw = site.raw().await;
+    assert_eq!(raw.ask("POST", "/", &[JSON], INITIALIZE).await.status, 503);
+    for accept in [ACCEPT_JSON, ACCEPT_EVENTS] {
+        assert_eq!(raw.ask("GET", "/", &[accept], "").await.status, 503);
+    }
+    assert_eq!(one.ask("DELETE", "/", &[], "").await.status, 204);
+    let reply = raw.ask("POST", "/", &[JSON], INITIALIZE).await;
+    assert_eq!(reply.status, 200);
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_uses_expires() {
+    let mut options = Options::default();
+    options.session_timeout = ms(1000);
+    let site = Site::with(options, Config::default()).await;
+    let mut client = site.open().await;
+    let peer = site.peer();
+    eventually("it is closed", || peer.state().is_closed()).await;
+    assert_eq!(client.poll(0).await.status, 404);
+    // And again, after there was none.
+    let mut client = site.open().await;
+    let peer = site.peer();
+    eventually("it is closed", || peer.state().is_closed()).await;
+    assert_eq!(client.poll(0).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_session_that_is_used_does_not_expire() {
+    let mut options = Options::default();
+    options.session_timeout = ms(1000);
+    let site = Site::with(options, Config::default()).await;
+    let (mut streams, mut waits) = (site.open().await, site.open().await);
+    let mut events = site.listen(&streams, None).await;
+    waits
+        .send("POST", "/", &[], &call(1, "hold", json!([])).to_string())
+        .await;
+    tokio::time::sleep(ms(2500)).await;
+    let add = call(2, "add", json!([1, 2]));
+    assert_eq!(streams.post(&[], &add).await.status, 200);
+    site.gate.add_permits(1);
+    assert_eq!(waits.raw.reply().await.json(), ok(1, json!("held")));
+    streams.post(&[ASYNC], &add).await;
+    assert_eq!(events.event().await.unwrap().json(), ok(2, json!(3)));
+}

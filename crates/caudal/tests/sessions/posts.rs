@@ -1,0 +1,301 @@
+//! The client's messages: POSTs in a session.
+
+use super::*;
+
+#[tokio::test]
+async fn what_wants_no_answer_is_accepted() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    let bodies = [
+        note("note"),
+        json!([note("note"), note("note")]),
+        ok(77, json!("nobody asked")),
+        json!({"jsonrpc": "2.0", "id": 77, "result": 1, "error": {"code": 1, "message": ""}}),
+    ];
+    for body in bodies {
+        let reply = client.post(&[ASYNC], &body).await;
+        assert_eq!((reply.status, &*reply.body), (202, ""), "{body}");
+        assert_eq!(reply.header("preference-applied"), None);
+    }
+    eventually("three notes", || site.notes.load(SeqCst) == 3).await;
+}
+
+#[tokio::test]
+async fn answers_that_nobody_waits_for_come_among_the_messages_in_order() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    let mut events = site.listen(&client, None).await;
+    let reply = client.post(&[ASYNC], &call(1, "count", json!([2]))).await;
+    assert_eq!(reply.status, 202);
+    assert_eq!(reply.header("preference-applied"), Some("respond-async"));
+    for (id, message) in [(1, tick(1)), (2, tick(2)), (3, ok(1, json!(2)))] {
+        let event = events.event().await.unwrap();
+        assert_eq!((event.id, event.json()), (Some(id), message));
+    }
+    let batch = json!([call(2, "add", json!([1, 1])), note("note")]);
+    assert_eq!(client.post(&[ASYNC], &batch).await.status, 202);
+    let event = events.event().await.unwrap();
+    assert_eq!(event.json(), json!([ok(2, json!(2))]));
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_answered_where_it_came() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    let mut events = site.listen(&client, None).await;
+    for (body, code) in [
+        ("{", -32700),
+        ("", -32700),
+        ("[]", -32600),
+        ("1", -32600),
+        (r#"{"jsonrpc":"2.0","id":[],"method":"add"}"#, -32600),
+    ] {
+        for prefer in [ASYNC, "X: y"] {
+            let reply = client.ask("POST", "/", &[prefer], body).await;
+            assert_eq!(reply.status, 200, "{body}");
+            assert_eq!(reply.json()["error"]["code"], code, "{body}");
+            assert_eq!(reply.json()["id"], Value::Null, "{body}");
+        }
+    }
+    let reply = client.ask("POST", "/", &[], "[1, 2]").await.json();
+    assert_eq!(reply.as_array().unwrap().len(), 2);
+    assert_eq!(reply[1]["error"]["code"], -32600);
+    let mixed = json!([7, call(3, "add", json!([1, 2])), note("note")]);
+    let reply = client.post(&[], &mixed).await.json();
+    assert_eq!(reply[0]["error"]["code"], -32600);
+    assert_eq!(reply[1], ok(3, json!(3)));
+    let null = r#"{"jsonrpc":"2.0","id":null,"method":"add","params":[1,2]}"#;
+    let reply = client.ask("POST", "/", &[], null).await.json();
+    assert_eq!(reply, json!({"jsonrpc": "2.0", "id": null, "result": 3}));
+    events.silence().await;
+}
+
+#[tokio::test]
+async fn an_id_is_known_by_its_text() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    for id in [
+        "1.0",
+        "1e2",
+        "18446744073709551616",
+        r#""\u0061""#,
+        r#""a""#,
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"add","params":[1,2]}}"#);
+        let reply = client.ask("POST", "/", &[], &text).await;
+        assert_eq!(
+            reply.body,
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":3}}"#)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_of_many_posts_gets_its_own_answer() {
+    let site = Site::new().await;
+    let client = site.open().await;
+    let mut tasks = Vec::new();
+    for i in 0..20 {
+        let mut other = site.again(&client).await;
+        tasks.push(tokio::spawn(async move {
+            for j in 0..20 {
+                // Ids of one digit are in use many times at once.
+                let id = if i % 2 == 0 { j } else { i * 1000 + j };
+                let accept = [ACCEPT_JSON, ACCEPT_BOTH][(i % 3 == 0) as usize];
+                let reply = other
+                    .post(&[accept], &call(id, "add", json!([id, id])))
+                    .await;
+                assert_eq!(reply.answer(), ok(id, json!(2 * id)));
+            }
+        }));
+    }
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_late_answer_is_the_end_of_an_event_stream() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    let hold = call(1, "hold", json!([])).to_string();
+    client.send("POST", "/", &[ACCEPT_BOTH], &hold).await;
+    let head = client.raw.head().await;
+    assert!(head.is_stream());
+    assert_eq!(head.header("cache-control"), Some("no-store"));
+    assert_eq!(head.header("x-accel-buffering"), Some("no"));
+    site.gate.add_permits(1);
+    let event = client.raw.event().await.unwrap();
+    assert_eq!((event.id, event.json()), (None, ok(1, json!("held"))));
+    assert_eq!(client.raw.event().await, None);
+    // Who does not accept events waits for JSON.
+    client.send("POST", "/", &[ACCEPT_JSON], &hold).await;
+    client.raw.silence().await;
+    site.gate.add_permits(1);
+    assert_eq!(client.raw.reply().await.json(), ok(1, json!("held")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_said_before_an_answer_comes_before_it() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    for round in 0..20 {
+        let count = call(1, "count", json!([50])).to_string();
+        client.send("POST", "/", &[ACCEPT_BOTH], &count).await;
+        assert!(client.raw.head().await.is_stream());
+        for n in 1..=50 {
+            let event = client.raw.event().await.unwrap();
+            assert_eq!(event.json(), tick(n));
+            assert_eq!(event.id, Some(round * 50 + n));
+        }
+        let event = client.raw.event().await.unwrap();
+        assert_eq!(event.json(), ok(1, json!(50)));
+        assert_eq!(client.raw.event().await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_handler_calls_its_caller_back() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    let mut other = site.again(&client).await;
+    let ask = json!({"jsonrpc": "2.0", "id": 5, "method": "ask"});
+    // Over the POST itself,
+    client
+        .send("POST", "/", &[ACCEPT_BOTH], &ask.to_string())
+        .await;
+    assert!(client.raw.head().await.is_stream());
+    let question = client.raw.event().await.unwrap().json();
+    assert_eq!(question["method"], "question");
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": "yes"});
+    assert_eq!(other.post(&[], &answer).await.status, 202);
+    assert_eq!(
+        client.raw.event().await.unwrap().json(),
+        ok(5, json!("yes"))
+    );
+    assert_eq!(client.raw.event().await, None);
+    // and over the stream, if there is one.
+    let mut events = site.listen(&client, None).await;
+    client
+        .send("POST", "/", &[ACCEPT_BOTH], &ask.to_string())
+        .await;
+    let question = events.event().await.unwrap().json();
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": "no"});
+    assert_eq!(other.post(&[], &answer).await.status, 202);
+    let reply = client.raw.head().await;
+    match reply.is_stream() {
+        true => assert_eq!(client.raw.event().await.unwrap().json(), ok(5, json!("no"))),
+        false => assert_eq!(reply.status, 200),
+    }
+    events.silence().await;
+}
+
+#[tokio::test]
+async fn a_stream_takes_over_from_a_post_and_gives_back() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    let hold = call(1, "hold", json!([])).to_string();
+    client.send("POST", "/", &[ACCEPT_BOTH], &hold).await;
+    assert!(client.raw.head().await.is_stream());
+    let peer = site.peer();
+    peer.notify("tick", (1,)).await.unwrap();
+    assert_eq!(client.raw.event().await.unwrap().json(), tick(1));
+    let mut events = site.listen(&client, None).await;
+    peer.notify("tick", (2,)).await.unwrap();
+    assert_eq!(events.event().await.unwrap().json(), tick(2));
+    drop(events);
+    eventually("messages go over the POST again", || {
+        site.server.connections() == 2
+    })
+    .await;
+    peer.notify("tick", (3,)).await.unwrap();
+    let event = client.raw.event().await.unwrap();
+    assert_eq!((event.id, event.json()), (Some(3), tick(3)));
+    site.gate.add_permits(1);
+    assert_eq!(
+        client.raw.event().await.unwrap().json(),
+        ok(1, json!("held"))
+    );
+}
+
+#[tokio::test]
+async fn the_answer_to_a_post_that_is_gone_is_not_lost() {
+    let site = Site::new().await;
+    let client = site.open().await;
+    let hold = call(1, "hold", json!([])).to_string();
+    for accept in [ACCEPT_JSON, ACCEPT_BOTH] {
+        let mut gone = site.again(&client).await;
+        gone.send("POST", "/", &[accept], &hold).await;
+        let peer = site.peer();
+        eventually("it runs", || peer.stats().in_flight == 1).await;
+        if accept == ACCEPT_BOTH {
+            assert!(gone.raw.head().await.is_stream());
+        }
+        drop(gone);
+        eventually("it is gone", || site.server.connections() == 2).await;
+        let mut events = site.listen(&client, None).await;
+        site.gate.add_permits(1);
+        assert_eq!(events.event().await.unwrap().json(), ok(1, json!("held")));
+        drop(events);
+        eventually("it is gone", || site.server.connections() == 2).await;
+    }
+}
+
+#[tokio::test]
+async fn a_post_whose_request_is_cancelled_without_an_answer_ends() {
+    let mut config = Config::default();
+    config.dialect = Dialect::mcp();
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open().await;
+    let mut other = site.again(&client).await;
+    for accept in [ACCEPT_JSON, ACCEPT_BOTH] {
+        let hold = call(9, "hold", json!([])).to_string();
+        client.send("POST", "/", &[accept], &hold).await;
+        match accept {
+            ACCEPT_BOTH => assert!(client.raw.head().await.is_stream()),
+            _ => client.raw.silence().await,
+        }
+        let cancel = json!({
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": 9},
+        });
+        assert_eq!(other.post(&[], &cancel).await.status, 202);
+        match accept {
+            ACCEPT_BOTH => assert_eq!(client.raw.event().await, None),
+            _ => assert_eq!(client.raw.reply().await.status, 204),
+        }
+    }
+}
+
+#[tokio::test]
+async fn posts_wait_while_too_much_is_before_them() {
+    let mut config = Config::default();
+    config.limits.queue = 200;
+    config.limits.in_flight = 1;
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open().await;
+    let mut raws = Vec::new();
+    // The first runs; so many are told that there is no room, and none is lost.
+    for i in 0..20 {
+        let mut other = site.again(&client).await;
+        let hold = call(i, "hold", json!([])).to_string();
+        other.send("POST", "/", &[], &hold).await;
+        raws.push(other);
+    }
+    let peer = site.peer();
+    eventually("all others are refused", || peer.stats().overloaded == 19).await;
+    site.gate.add_permits(1);
+    let mut held = 0;
+    for (i, other) in raws.iter_mut().enumerate() {
+        let reply = other.raw.reply().await.json();
+        assert_eq!(reply["id"], i);
+        match reply["error"]["code"].as_i64() {
+            None => held += 1,
+            code => assert_eq!(code, Some(-32000)),
+        }
+    }
+    assert_eq!(held, 1);
+    let add = call(1, "add", json!([1, 2]));
+    assert_eq!(client.post(&[], &add).await.json(), ok(1, json!(3)));
+}
