@@ -38,11 +38,7 @@ pub(crate) use serve::{Listener, Visit};
 pub use service::Http;
 pub use status::Reply;
 #[cfg(feature = "webhook")]
-pub(crate) use {
-    body::read,
-    dial::dial_at,
-    service::is_json,
-};
+pub(crate) use {body::read, dial::dial_at, service::is_json};
 
 /// A response that carries JSON.
 pub(crate) fn json(status: StatusCode, text: Bytes) -> Response<Body> {
@@ -50,7 +46,7 @@ pub(crate) fn json(status: StatusCode, text: Bytes) -> Response<Body> {
 }
 
 /// A response that tells a person what is wrong.
-pub(crate) fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
+pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     with_type(status, "text/plain; charset=utf-8", Body::whole(text))
 }
 

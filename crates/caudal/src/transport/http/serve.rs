@@ -6,6 +6,7 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http::header::UPGRADE;
 use http::{Extensions, Method, Request, Response, StatusCode};
@@ -23,12 +24,16 @@ use super::timed::{Timed, Watch};
 use super::{plain, secure};
 use crate::endpoint::Target;
 use crate::hub::{Held, Hub};
+use crate::time::after;
 use crate::transport::{accept_failed, tcp};
 
 /// So many requests one HTTP/2 connection may have under way.
 const STREAMS: u32 = 256;
 /// So many bytes the head of a request may have.
 const HEAD: usize = 64 << 10;
+
+/// So much longer than all else connections may last, to say that it is over.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// An HTTP server that is about to run.
 pub(crate) struct Listener {
@@ -160,7 +165,8 @@ async fn run<S>(
         ended = &mut served => ended,
         () = hub.stop.cancelled() => {
             served.as_mut().graceful_shutdown();
-            match tokio::time::timeout_at(hub.deadline(), served).await {
+            let last = after(hub.deadline(), FAREWELL);
+            match tokio::time::timeout_at(last, served).await {
                 Ok(ended) => ended,
                 Err(_) => Ok(()),
             }

@@ -37,7 +37,8 @@ pub(crate) async fn connect(
     let session = Session::new(target, options, config)?;
     let opened = session.open(JSON).await?;
     if opened.is_some() && !session.is_identified() {
-        return Err(io::Error::other("the server has opened no session"));
+        let text = "the server has opened no session";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     let mut listener = Listener {
         session: Arc::clone(&session),
@@ -45,13 +46,16 @@ pub(crate) async fn connect(
         cursor: 0,
         tries: Tries::new(),
     };
-    let first = match opened {
-        Some(answer) => {
-            let read = listener.read(answer).await;
-            Some(read.map_err(|error| io::Error::other(error.to_string()))?)
-        }
-        None => None,
-    };
+    let first =
+        match opened {
+            Some(answer) => {
+                let read = listener.read(answer).await;
+                Some(read.map_err(|error| {
+                    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+                })?)
+            }
+            None => None,
+        };
     let transport = SessionTransport::start(session, |frames| async move {
         listener.frames = Some(frames);
         listener.run(first).await

@@ -9,7 +9,7 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
-use crate::transport::http::{Body, json};
+use crate::transport::http::{Body, json, plain};
 use crate::transport::session::{Keep, Reader, Visit};
 
 /// So many messages one response has at most,
@@ -39,6 +39,7 @@ pub(crate) async fn poll(
     // Whatever there is when the time is up, is sent.
     let _ = tokio::time::timeout(wait, filled).await;
     match page.count {
+        0 if page.is_last => over(),
         0 => no_content(),
         _ => page.into_response(),
     }
@@ -49,6 +50,8 @@ struct Page {
     cursor: u64,
     count: usize,
     messages: BytesMut,
+    /// Whether nothing can follow.
+    is_last: bool,
 }
 
 impl Page {
@@ -57,6 +60,7 @@ impl Page {
             cursor,
             count: 0,
             messages: BytesMut::new(),
+            is_last: false,
         }
     }
 
@@ -69,7 +73,10 @@ impl Page {
         while self.count < MESSAGES && self.messages.len() < BYTES {
             match reader.poll_next(cx) {
                 Poll::Ready(Some((number, text))) => self.add(number, &text),
-                Poll::Ready(None) => break,
+                Poll::Ready(None) => {
+                    self.is_last = reader.is_last();
+                    break;
+                }
                 // The client may not be able to come again: it gets all there is
                 // before the end.
                 Poll::Pending if self.count == 0 || stop.is_cancelled() => return Poll::Pending,
@@ -102,6 +109,10 @@ fn no_content() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     uncached(response)
+}
+
+fn over() -> Response<Body> {
+    uncached(plain(StatusCode::GONE, "the session has ended\n"))
 }
 
 fn uncached(mut response: Response<Body>) -> Response<Body> {

@@ -14,6 +14,8 @@
 mod budget;
 mod channel;
 mod head;
+#[cfg(feature = "webhook")]
+mod hook;
 mod inbox;
 #[cfg(any(feature = "sse", feature = "polling"))]
 mod listen;
@@ -26,7 +28,6 @@ mod post;
 mod table;
 mod waits;
 
-#[cfg(any(feature = "sse", feature = "polling"))]
 pub(crate) mod client;
 
 use std::sync::Arc;
@@ -92,13 +93,17 @@ impl Sessions {
         head: &Parts,
         body: B,
     ) -> Option<Response<Body>> {
-        drop(body);
         let in_session = head::session(head, http.options()).is_some();
         match head.method {
+            #[cfg(feature = "webhook")]
+            Method::PUT => Some(self.put(http, link, head, body).await),
             #[cfg(any(feature = "sse", feature = "polling"))]
             Method::GET => self.get(http, link, head, in_session).await,
             Method::DELETE if in_session => Some(self.end(http, link, head)),
-            _ => None,
+            _ => {
+                drop(body);
+                None
+            }
         }
     }
 

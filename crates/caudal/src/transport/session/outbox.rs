@@ -138,6 +138,22 @@ impl Outbox {
         })
     }
 
+    /// Lets a new reader take everything that is not acknowledged, if that was asked
+    /// for before, and else what was never sent; with the number before the first of
+    /// these.
+    #[cfg(feature = "webhook")]
+    pub(super) fn attach_owed(self: &Arc<Self>) -> (Reader, u64) {
+        self.change(|state, wakers| {
+            let before = std::mem::replace(&mut state.keep, Keep::Acknowledged);
+            wakers.extend(state.taker.take());
+            let reader = state.reader(self);
+            if before == Keep::Acknowledged {
+                state.next = state.first;
+            }
+            (reader, state.next - 1)
+        })
+    }
+
     /// The same if there is no other, and if messages do not have to be
     /// acknowledged; else the task of `cx` is woken when that may have changed,
     /// until [`leave`](Self::leave).
@@ -404,6 +420,14 @@ impl Reader {
             state.taker = Some(cx.waker().clone());
             Poll::Pending
         })
+    }
+}
+
+impl Reader {
+    /// Whether it has come to the end of a session, and not of its own turn.
+    pub(crate) fn is_last(&self) -> bool {
+        let state = self.outbox.lock();
+        state.closed && state.reader == Some(self.token)
     }
 }
 

@@ -38,7 +38,8 @@ pub(crate) async fn connect(
         .as_ref()
         .is_some_and(|answer| !is_events(&answer.headers))
     {
-        return Err(io::Error::other("the server does not answer with events"));
+        let text = "the server does not answer with events";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     let listened = Arc::clone(&session);
     let transport = SessionTransport::start(session, |frames| async move {
@@ -147,8 +148,10 @@ impl Listener {
     }
 
     async fn take(&mut self, event: Event) -> Result<(), Ended> {
-        if event.name == "gap" {
-            return Err(Ended::Missed(missed(&event.data)));
+        match &*event.name {
+            "gap" => return Err(Ended::Missed(missed(&event.data))),
+            "end" => return Err(Ended::Over),
+            _ => {}
         }
         let known = event.id.as_deref().is_some_and(|id| !self.is_new(id));
         self.last = event.id.or(self.last.take());

@@ -82,7 +82,9 @@ impl Flow for Events {
     fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let this = &mut *self;
         let mut out = this.head.take().unwrap_or_default();
-        read(&mut this.reader, cx, u64::MAX, &mut out);
+        if read(&mut this.reader, cx, u64::MAX, &mut out) {
+            event::write(&mut out, None, Some("end"), b"");
+        }
         if !out.is_empty() {
             this.silence.end();
             return Poll::Ready(Some(out.freeze()));
@@ -140,16 +142,22 @@ impl Flow for Answer {
     }
 }
 
-/// Writes what a reader has, up to the message `limit`. At its end it is gone.
-fn read(reader: &mut Option<Reader>, cx: &mut Context<'_>, limit: u64, out: &mut BytesMut) {
+/// Writes what a reader has, up to the message `limit`. At its end it is gone; `true`
+/// if that is the end of the session.
+fn read(reader: &mut Option<Reader>, cx: &mut Context<'_>, limit: u64, out: &mut BytesMut) -> bool {
     while out.len() < PIECE {
-        let Some(from) = reader else { return };
+        let Some(from) = reader else { break };
         match from.poll_next_to(cx, limit) {
             Poll::Ready(Some((number, text))) => event::write(out, Some(number), None, &text),
-            Poll::Ready(None) => *reader = None,
-            Poll::Pending => return,
+            Poll::Ready(None) => {
+                let last = from.is_last();
+                *reader = None;
+                return last;
+            }
+            Poll::Pending => break,
         }
     }
+    false
 }
 
 /// How long a stream has said nothing.

@@ -1,31 +1,42 @@
 //! The client's side: messages go by POST, and come to a [`Receiver`].
 
+use std::future::poll_fn;
 use std::io;
+use std::sync::Arc;
+
+use caudal_core::CloseReason;
 
 use super::Receiver;
 use crate::config::Config;
 use crate::endpoint::Target;
 use crate::transport::Transport;
 use crate::transport::http::ClientOptions;
+use crate::transport::session::client::{Ended, Frame, Session, SessionTransport};
 
 /// Opens a session.
-///
-/// 1. `let hook = receiver.open(config)?;`
-/// 2. `PUT` [`hook.ask()`](super::Hook::ask) to the server, as JSON.
-/// 3. On `201`, `hook.begin(&body)?` with its body; the id of the session is in its
-///    header.
-/// 4. The uplink is that of all sessions: POST with `Prefer: respond-async`. Frames
-///    come from [`hook.poll_frame(cx)`](super::Hook::poll_frame), which the
-///    transport keeps in a field to lend them.
-/// 5. Dropping the hook ends the downlink: what comes later is answered with 404.
-///    `DELETE` tells the server earlier.
 pub(crate) async fn connect(
     target: &Target<'_>,
     options: &ClientOptions,
     config: &Config,
     receiver: &Receiver,
 ) -> io::Result<Box<dyn Transport>> {
-    let hook = receiver.open(config)?;
-    let _ = (target, options, hook);
-    Err(io::ErrorKind::Unsupported.into())
+    let mut hook = receiver.open(config)?;
+    let session = Session::new(target, options, config)?;
+    hook.begin(&session.open_with(hook.ask()).await?)?;
+    let transport = SessionTransport::start(Arc::clone(&session), |frames| async move {
+        while let Some(message) = poll_fn(|cx| hook.poll_frame(cx)).await {
+            // The last one is empty.
+            if message.is_empty() {
+                return Some(Ended::Over.into());
+            }
+            let _ = frames.send(Frame::Message(message)).await;
+        }
+        Some(CloseReason::failed(ReceiverGone))
+    });
+    Ok(Box::new(transport))
 }
+
+/// There is nobody to deliver to any more.
+#[derive(Debug, thiserror::Error)]
+#[error("the webhook's receiver was dropped")]
+struct ReceiverGone;

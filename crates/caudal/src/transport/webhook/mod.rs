@@ -10,14 +10,11 @@
 //! a POST to that URL, signed, one after the other, until it is accepted.
 
 mod client;
-#[cfg_attr(not(test), expect(dead_code, reason = "sessions call it"))]
 mod deliver;
 #[cfg(test)]
 mod loopback;
 mod mailbox;
-#[cfg_attr(not(test), expect(dead_code, reason = "sessions call it"))]
 mod receiver;
-#[cfg_attr(not(test), expect(dead_code, reason = "sessions call it"))]
 mod register;
 mod sign;
 mod target;
@@ -25,10 +22,8 @@ mod target;
 pub(crate) use client::connect;
 pub use receiver::Receiver;
 pub use target::UrlError;
-#[cfg_attr(not(test), expect(unused_imports, reason = "sessions use them"))]
 pub(crate) use {
     deliver::{Ended, Outbox, Pace, deliver},
-    receiver::Hook,
     register::{Registration, register},
 };
 

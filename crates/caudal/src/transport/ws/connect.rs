@@ -111,7 +111,7 @@ async fn refused(response: Response<Incoming>) -> io::Error {
     let text: String = String::from_utf8_lossy(&text).chars().take(SHOWN).collect();
     let kind = match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => io::ErrorKind::PermissionDenied,
-        _ => io::ErrorKind::Other,
+        _ => io::ErrorKind::InvalidData,
     };
     let text = match text.trim() {
         "" => format!("the server answered {status}"),

@@ -76,6 +76,8 @@ pub(crate) type Frames = mpsc::Sender<Frame>;
 pub(crate) enum Ended {
     #[error("the session is gone")]
     Gone,
+    #[error("the server has ended the session")]
+    Over,
     #[error("{0} messages of the server were lost")]
     Missed(u64),
     #[error("the server's messages could not be received any more: {0}")]
@@ -92,7 +94,10 @@ pub(crate) enum Ended {
 
 impl From<Ended> for CloseReason {
     fn from(ended: Ended) -> Self {
-        Self::failed(ended)
+        match ended {
+            Ended::Over => Self::remote_with(ended),
+            ended => Self::failed(ended),
+        }
     }
 }
 
@@ -133,12 +138,31 @@ impl Session {
                 let _ = answer.read(REST).await;
                 Ok(None)
             }
-            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                let kind = io::ErrorKind::PermissionDenied;
-                Err(io::Error::new(kind, http_status(status)))
-            }
-            status => Err(io::Error::other(http_status(status))),
+            status => Err(refused(status)),
         }
+    }
+
+    /// Opens it with a PUT that says where the server's messages go, and returns the
+    /// answer.
+    #[cfg(feature = "webhook")]
+    pub(crate) async fn open_with(&self, body: Bytes) -> io::Result<Bytes> {
+        let mut request = self.origin.post(body);
+        *request.method_mut() = Method::PUT;
+        let answer = self.pool.send(request).await?;
+        let status = answer.status;
+        self.identify(&answer);
+        let text = answer.read(REST).await;
+        let text = text.map_err(|_| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+        if status == StatusCode::CREATED && self.is_identified() {
+            self.listening.store(true, Relaxed);
+            return Ok(text);
+        }
+        let said = String::from_utf8_lossy(text.get(..200).unwrap_or(&text)).into_owned();
+        let refused = refused(status);
+        Err(io::Error::new(
+            refused.kind(),
+            format!("{refused}: {}", said.trim_end()),
+        ))
     }
 
     /// A GET for the server's messages.
@@ -206,6 +230,7 @@ impl Session {
                 Asked::Empty
             }
             StatusCode::NOT_FOUND if self.is_identified() => Asked::End(Ended::Gone),
+            StatusCode::GONE if self.is_identified() => Asked::End(Ended::Over),
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
                 Asked::End(Ended::Status(status))
             }
@@ -230,6 +255,16 @@ impl Session {
         };
         let _ = tokio::time::timeout(DELETE, end).await;
     }
+}
+
+/// Why a session was not opened.
+fn refused(status: StatusCode) -> io::Error {
+    let kind = match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => io::ErrorKind::PermissionDenied,
+        // It speaks HTTP, but not this.
+        _ => io::ErrorKind::InvalidData,
+    };
+    io::Error::new(kind, http_status(status))
 }
 
 /// What came of a GET.

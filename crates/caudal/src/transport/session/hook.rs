@@ -1,0 +1,112 @@
+//! The server's messages: a PUT that says where they go.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, StatusCode};
+
+use super::{Reader, Sessions, Visit, head, named, not_found};
+use crate::peer::{Link, Peer};
+use crate::transport::http::{Body, Http, ReadError, is_json, json, plain, read};
+use crate::transport::webhook::{self, Ended, Outbox, Pace};
+
+/// So many bytes of a body are read: more than may be in one.
+const BODY: usize = 8 << 10;
+/// So long a receiver has to take the last messages of a session that has ended.
+const LAST: Duration = Duration::from_secs(2);
+
+impl Sessions {
+    /// Takes a PUT: from now on the server's messages go to a URL.
+    pub(super) async fn put<B: http_body::Body>(
+        &self,
+        http: &Http,
+        link: &Link,
+        head: &Parts,
+        body: B,
+    ) -> Response<Body> {
+        if !is_json(&head.headers) {
+            let text = "send JSON, with `Content-Type: application/json`\n";
+            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+        }
+        let body = match read(body, BODY, link.config.message_timeout).await {
+            Ok(body) => body,
+            Err(ReadError::TooLarge) => {
+                return plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n");
+            }
+            Err(_) => return plain(StatusCode::BAD_REQUEST, "the body could not be read\n"),
+        };
+        let options = http.options();
+        // Who may not use a session is told nothing about the URL either.
+        let visit = match head::session(head, options).is_some() {
+            true => match self.find(http, link, head) {
+                Some(visit) => Some(visit),
+                None => return not_found(),
+            },
+            false => None,
+        };
+        let registration = match webhook::register(&body, options).await {
+            Ok(registration) => registration,
+            Err(error) => return plain(error.status(), format!("{error}\n")),
+        };
+        let visit = match visit.map_or_else(|| self.open(http, link, head), Ok) {
+            Ok(visit) => visit,
+            Err(refused) => return *refused,
+        };
+        let (reader, cursor) = visit.outbox().attach_owed();
+        let answer = json(StatusCode::CREATED, registration.answer(cursor));
+        let answer = named(answer, &visit.id, options);
+        let table = Arc::clone(&self.table);
+        tokio::spawn(async move {
+            if let Ended::Failed = deliver(&visit, reader, &registration).await
+                && table.remove(&visit.id)
+            {
+                visit.end();
+            }
+        });
+        answer
+    }
+}
+
+/// Delivers what a session has to say, until it ends or has another way.
+async fn deliver(visit: &Visit, reader: Reader, to: &webhook::Registration) -> Ended {
+    let mut outbox = Mail {
+        visit,
+        reader: Some(reader),
+    };
+    let pace = Pace::default();
+    let mut delivery = std::pin::pin!(webhook::deliver(to, &mut outbox, &pace));
+    let peer = Peer::of(&visit.link);
+    tokio::select! {
+        ended = &mut delivery => ended,
+        _ = peer.closed() => match tokio::time::timeout(LAST, delivery).await {
+            Ok(ended) => ended,
+            Err(_) => Ended::Empty,
+        },
+    }
+}
+
+/// The messages of a session, and an empty one when it ends.
+struct Mail<'a> {
+    visit: &'a Visit,
+    /// Gone at the end.
+    reader: Option<Reader>,
+}
+
+impl Outbox for Mail<'_> {
+    async fn next(&mut self) -> Option<(u64, Bytes)> {
+        let reader = self.reader.as_mut()?;
+        if let Some(message) = poll_fn(|cx| reader.poll_next(cx)).await {
+            return Some(message);
+        }
+        let last = reader.is_last();
+        self.reader = None;
+        last.then(|| (self.visit.outbox().last() + 1, Bytes::new()))
+    }
+
+    fn acknowledge(&mut self, number: u64) {
+        self.visit.outbox().acknowledge(number);
+    }
+}
