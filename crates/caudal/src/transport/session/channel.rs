@@ -196,3 +196,80 @@ impl Drop for Channel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::super::budget::Budget;
+    use super::super::outbox::{Bounds, Keep};
+    use super::super::waits::Wait;
+    use super::*;
+    use crate::router::Router;
+
+    fn channel() -> (Arc<Pipe>, Channel) {
+        let bounds = Bounds {
+            output: 1000,
+            all: 1000,
+            replay: 1000,
+        };
+        let pipe = Arc::new(Pipe {
+            inbox: Inbox::new(1000),
+            outbox: Outbox::new(bounds, &Arc::new(Budget::default())),
+            waits: Waits::default(),
+        });
+        let hub = Hub::new(Router::new(), Config::default());
+        let channel = Channel::new(&pipe, &hub, &Arc::default(), &"id".into(), None);
+        (pipe, channel)
+    }
+
+    fn refused(id: &str) -> String {
+        let error = r#"{"code":-32000,"message":"Server is shutting down"}"#;
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+    }
+
+    #[tokio::test]
+    async fn what_was_accepted_and_has_not_begun_is_answered() {
+        let (pipe, mut channel) = channel();
+        let waited = br#"{"jsonrpc":"2.0","id":3,"method":"a"}"#;
+        let asked = Ids::asked(&decode(waited, &channel.config.policy));
+        let wait = Wait::begin(&pipe, asked.unwrap());
+        for text in [
+            &br#"{"jsonrpc":"2.0","id":1,"method":"a"}"#[..],
+            br#"{"jsonrpc":"2.0","method":"a"}"#,
+            br#"{"jsonrpc":"2.0","id":1,"result":1}"#,
+            br#"[{"jsonrpc":"2.0","id":2,"method":"a"},{"jsonrpc":"2.0","method":"a"},7]"#,
+            waited,
+        ] {
+            pipe.inbox.push(text).await.unwrap();
+        }
+        channel.closing(&CloseReason::local());
+        assert!(pipe.inbox.push(b"late").await.is_err());
+        assert_eq!(wait.take().unwrap(), refused("3"));
+        let mut reader = pipe.outbox.attach(Keep::Replay);
+        let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
+        assert_eq!(next().await, Some((1, refused("1").into())));
+        let batch = format!("[{},{}]", refused("2"), refused("null"));
+        assert_eq!(next().await, Some((2, batch.into())));
+        assert_eq!(next().await, None);
+        assert!(poll_fn(|cx| channel.poll_close(cx)).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn the_inbox_takes_so_much_and_no_more() {
+        let (pipe, mut channel) = channel();
+        let text = [b'x'; 500];
+        pipe.inbox.push(&text).await.unwrap();
+        pipe.inbox.push(&text).await.unwrap();
+        let mut third = std::pin::pin!(pipe.inbox.push(b"y"));
+        let noop = &mut Context::from_waker(std::task::Waker::noop());
+        assert!(third.as_mut().poll(noop).is_pending());
+        assert!(channel.poll_receive(noop).is_ready());
+        third.await.unwrap();
+        // One that is too large goes in alone.
+        assert!(channel.poll_receive(noop).is_ready());
+        assert!(channel.poll_receive(noop).is_ready());
+        assert!(channel.poll_receive(noop).is_pending());
+        pipe.inbox.push(&[b'x'; 2000]).await.unwrap();
+    }
+}

@@ -97,3 +97,52 @@ fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = 
     let texts = values.filter_map(|value| value.to_str().ok());
     texts.flat_map(|text| text.split(','))
 }
+
+#[cfg(all(test, feature = "sse", feature = "polling"))]
+mod tests {
+    use super::*;
+
+    fn headers(name: &'static str, values: &[&'static str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(name, http::HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn accept_is_a_list_with_weights() {
+        let both = headers("accept", &["text/html, Application/JSON;q=0.5", EVENTS]);
+        assert!(accepts(&both, JSON) && accepts(&both, EVENTS));
+        assert!(!accepts_anything(&both));
+        let never = headers("accept", &["application/json; q=0.0, text/event-streams"]);
+        assert!(!accepts(&never, JSON) && !accepts(&never, EVENTS));
+        assert!(accepts_anything(&HeaderMap::new()));
+        assert!(accepts_anything(&headers("accept", &["*/*"])));
+        assert!(!accepts(&headers("accept", &["*/*"]), JSON));
+    }
+
+    #[test]
+    fn preferences_are_a_list_too() {
+        let prefer = headers(
+            "prefer",
+            &["handling=lenient; x=1, Respond-Async", "wait=7"],
+        );
+        assert!(prefers_async(&prefer));
+        assert_eq!(prefers_wait(&prefer), Some(Duration::from_secs(7)));
+        for wrong in ["wait", "wait=x", "wait=-1", "waits=1"] {
+            assert_eq!(prefers_wait(&headers("prefer", &[wrong])), None);
+        }
+        assert!(!prefers_async(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn the_query_has_what_headers_cannot() {
+        let request = http::Request::get("/?a=1&session=x&cursor=7&session=y");
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        assert_eq!(session(&head, &Options::default()), Some("x"));
+        assert_eq!(number(query(&head, "cursor")), Ok(Some(7)));
+        assert_eq!(number(query(&head, "b")), Ok(None));
+        assert!(number(Some("x")).is_err());
+    }
+}

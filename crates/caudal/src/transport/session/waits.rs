@@ -233,3 +233,49 @@ impl Drop for Wait {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(text: &str) -> Ids {
+        Ids::asked(&decode(text.as_bytes(), &Policy::default())).unwrap()
+    }
+
+    fn answered(text: &str) -> Ids {
+        Ids::answered(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_known_by_its_ids() {
+        let one = asked(r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#);
+        let null = asked(r#"{"jsonrpc":"2.0","id":null,"method":"a"}"#);
+        let batch = asked(r#"[{"jsonrpc":"2.0","id":1,"method":"a"},7]"#);
+        let wrong = asked("[7]");
+        let to_one = answered(r#"{"jsonrpc":"2.0","id":1,"result":1}"#);
+        let to_null = answered(r#"{"jsonrpc":"2.0","id":null,"result":1}"#);
+        let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}"#;
+        let to_batch = answered(&format!(
+            r#"[{{"jsonrpc":"2.0","id":1,"result":1}},{error}]"#
+        ));
+        let to_wrong = answered(&format!("[{error}]"));
+        let all = [&one, &null, &batch, &wrong];
+        for (i, answer) in [to_one, to_null, to_batch, to_wrong].iter().enumerate() {
+            let matches = all.map(|asked| asked.match_answer(answer));
+            let mut expected = [false; 4];
+            expected[i] = true;
+            assert_eq!(matches, expected, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn calls_and_notifications_of_ours_answer_nothing() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#,
+            r#"{"jsonrpc":"2.0","method":"a"}"#,
+            r#"[{"jsonrpc":"2.0","id":1,"method":"a"}]"#,
+        ] {
+            assert_eq!(Ids::answered(text.as_bytes()), None, "{text}");
+        }
+    }
+}
