@@ -1,8 +1,13 @@
 //! A server on each transport, and how it is reached.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
+use caudal::webhook::Receiver;
 use caudal::{Config, Peer, Router, Server};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 
 use crate::methods;
 
@@ -21,9 +26,10 @@ pub(crate) enum Kind {
     WebSocket,
     Sse,
     Polling,
+    Webhook,
 }
 
-pub(crate) const KINDS: [Kind; 8] = [
+pub(crate) const KINDS: [Kind; 9] = [
     Kind::Memory,
     Kind::Stdio,
     Kind::Tcp,
@@ -32,6 +38,7 @@ pub(crate) const KINDS: [Kind; 8] = [
     Kind::WebSocket,
     Kind::Sse,
     Kind::Polling,
+    Kind::Webhook,
 ];
 
 impl Kind {
@@ -45,6 +52,7 @@ impl Kind {
             Self::WebSocket => "WebSocket",
             Self::Sse => "SSE",
             Self::Polling => "polling",
+            Self::Webhook => "webhook",
         }
     }
 }
@@ -125,7 +133,10 @@ impl World {
             None => None,
             Some(listen) => {
                 let served = caudal::serve(&*listen, methods::served());
-                Some(served.config(settings.config()).await.unwrap())
+                let mut options = caudal::http::Options::default();
+                options.private_webhooks = true;
+                let served = served.config(settings.config()).http(options);
+                Some(served.await.unwrap())
             }
         };
         let listens = server.as_ref().map(|server| server.endpoint().to_string());
@@ -167,6 +178,17 @@ impl World {
                 );
                 Peer::start_with(child.unwrap(), router, config)
             }
+            Kind::Webhook => {
+                let receiver = listen_for_webhooks().await;
+                let connected = caudal::connect(&*self.address).router(router);
+                let peer = connected.config(config).webhook(&receiver).await.unwrap();
+                let watched = peer.clone();
+                tokio::spawn(async move {
+                    watched.closed().await;
+                    drop(receiver);
+                });
+                peer
+            }
             _ => {
                 let connected = caudal::connect(&*self.address).router(router);
                 connected.config(config).await.unwrap()
@@ -180,4 +202,26 @@ impl World {
         }
         let _ = &self.folder;
     }
+}
+
+/// A web server of the client's, for the messages of its server.
+async fn listen_for_webhooks() -> Receiver {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let receiver = Receiver::new(&format!("http://{address}/hook")).unwrap();
+    let served = receiver.clone();
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let receiver = served.clone();
+            let service = service_fn(move |request| {
+                let receiver = receiver.clone();
+                async move { Ok::<_, Infallible>(receiver.answer(request).await) }
+            });
+            tokio::spawn(async move {
+                let io = TokioIo::new(socket);
+                let _ = http1::Builder::new().serve_connection(io, service).await;
+            });
+        }
+    });
+    receiver
 }

@@ -30,6 +30,8 @@ pub(crate) use body::Flow;
 pub(crate) use body::ReadError;
 pub use client::fault;
 pub use dial::ClientOptions;
+#[cfg(all(test, feature = "tls"))]
+pub(crate) use dial::Socket;
 pub(crate) use dial::dial;
 pub use http::StatusCode;
 pub use http::request::Parts;

@@ -60,9 +60,10 @@ impl Sessions {
         let answer = named(answer, &visit.id, options);
         let table = Arc::clone(&self.table);
         tokio::spawn(async move {
-            if let Ended::Failed = deliver(&visit, reader, &registration).await
+            if let Ended::Failed(error) = deliver(&visit, reader, &registration).await
                 && table.remove(&visit.id)
             {
+                tracing::debug!(target: "caudal", %error, "a session ends with its webhook");
                 visit.end();
             }
         });

@@ -70,7 +70,7 @@ pub(crate) enum Ended {
     Empty,
     /// The receiver does not want any more, or could not be reached often enough:
     /// the session ends.
-    Failed,
+    Failed(DeliveryError),
 }
 
 /// Why one try failed.
@@ -107,7 +107,7 @@ pub(crate) async fn deliver(to: &Registration, outbox: &mut impl Outbox, pace: &
             Err(error) => {
                 let host = to.url.target().authority;
                 tracing::warn!(target: "caudal", %error, host, number, "a webhook was given up");
-                return Ended::Failed;
+                return Ended::Failed(error);
             }
         }
     }

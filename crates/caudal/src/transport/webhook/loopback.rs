@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 
 use super::deliver::DeliveryError;
+use super::receiver::Hook;
 use super::register::random_name;
 use super::target::TargetError;
 use super::*;

@@ -236,7 +236,8 @@ mod tests {
     use http::header::CONTENT_TYPE;
 
     use super::*;
-    use crate::transport::webhook::{Hook, Receiver};
+    use crate::transport::webhook::Receiver;
+    use crate::transport::webhook::receiver::Hook;
 
     const NOW: u64 = 1_700_000_000;
 
