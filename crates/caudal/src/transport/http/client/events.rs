@@ -62,7 +62,10 @@ impl Parser {
 
     /// How many milliseconds the server wants a client to wait before it comes
     /// back.
-    #[cfg_attr(not(feature = "sse"), expect(dead_code, reason = "nobody comes back"))]
+    #[cfg_attr(
+        not(any(feature = "sse", test)),
+        expect(dead_code, reason = "nobody comes back")
+    )]
     pub(crate) fn retry(&self) -> Option<u64> {
         self.retry
     }
