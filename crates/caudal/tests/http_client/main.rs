@@ -1,5 +1,6 @@
 //! The clients of the HTTP family.
 #![cfg(all(feature = "sse", feature = "polling"))]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 #[path = "../support/fake.rs"]
 mod fake;

@@ -97,6 +97,7 @@ async fn messages_that_are_missing_end_the_session() {
     fake.expect("GET").await.answer_json(&ticks(1, &[1]));
     assert_eq!(heard.recv().await, Some(1));
     fake.expect("GET").await.answer_json(&ticks(7, &[6, 7]));
+    fake.expect("DELETE").await.accept();
     let reason = chain(&peer.closed().await);
     assert!(
         reason.contains("4 messages of the server were lost"),
@@ -131,6 +132,7 @@ async fn an_answer_that_makes_no_sense_ends_the_session() {
         let mut fake = Fake::start().await;
         let (peer, _heard) = open(&mut fake).await;
         fake.expect("GET").await.answer_json(text);
+        fake.expect("DELETE").await.accept();
         let reason = chain(&peer.closed().await);
         assert!(reason.contains("could not be received"), "{reason}");
     }
@@ -153,6 +155,7 @@ async fn an_answer_that_is_too_large_is_not_read() {
     let (peer, _heard) = open(&mut fake).await;
     let poll = fake.expect("GET").await;
     poll.raw("HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n{");
+    fake.expect("DELETE").await.accept();
     let reason = chain(&peer.closed().await);
     assert!(reason.contains("too large"), "{reason}");
 }

@@ -239,6 +239,7 @@ async fn a_lost_request_fails_its_call_is_not_repeated_and_the_peer_goes_on() {
     for begun in [
         "",
         "HTTP/1.1 200 OK\r\n",
+        "this is not HTTP\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{",
     ] {
         let call = tokio::spawn({
@@ -443,6 +444,24 @@ async fn what_was_told_is_accepted_before_the_end_and_calls_are_not_waited_for()
     asked.gone().await;
     assert!(!peer.state().is_closed());
     told.answer("204 No Content", "", "");
+    assert!(peer.closed().await.is_local());
+}
+
+#[tokio::test]
+async fn what_waits_for_a_connection_is_sent_before_the_end() {
+    let mut fake = Fake::start().await;
+    let peer = connect_with(&fake.url(""), 1).await;
+    for n in 0..5 {
+        peer.notify("tell", (n,)).await.unwrap();
+    }
+    let first = fake.next().await;
+    peer.close();
+    first.accept();
+    for n in 1..5 {
+        let told = fake.next().await;
+        assert_eq!(told.json()["params"][0], n);
+        told.accept();
+    }
     assert!(peer.closed().await.is_local());
 }
 

@@ -182,6 +182,7 @@ async fn a_session_that_is_gone_ends() {
     drop(stream);
     fake.expect("GET").await.answer("404 Not Found", "", "");
     assert!(chain(&peer.closed().await).contains("the session is gone"));
+    fake.silence().await;
 }
 
 #[tokio::test]
@@ -285,6 +286,7 @@ async fn an_event_past_the_limit_ends_the_session_and_one_at_it_does_not() {
         if passes {
             assert_eq!(heard.recv().await, Some(1));
         } else {
+            fake.expect("DELETE").await.accept();
             assert!(chain(&peer.closed().await).contains("longer than 200 bytes"));
         }
     }

@@ -166,9 +166,10 @@ impl Listener {
     }
 }
 
-/// How large an answer may be: several messages, or one as large as they come.
+/// How large an answer may be: a server of ours adds no message to 1 MiB of them, but
+/// the last one may be as large as they come.
 fn limit(max_message: usize) -> usize {
-    max_message.saturating_mul(4).saturating_add(64 << 10)
+    max_message.saturating_add((1 << 20) + (64 << 10))
 }
 
 #[derive(serde::Deserialize)]

@@ -27,6 +27,9 @@ use crate::transport::{ReceiveError, Transport};
 
 /// So many calls may be given up before they are sent, and remembered.
 const GONE: usize = 4096;
+/// So many frames may wait while a connection becomes free: a peer that closes sends
+/// what it has, but receives nothing.
+const FRAMES: usize = 64;
 
 /// A transport that makes a POST of each message.
 pub(super) struct Exchanges {
@@ -162,15 +165,19 @@ impl Exchanges {
 
     /// Looks after the lanes that were woken, until there is a frame.
     fn look(&mut self, cx: &Context<'_>) {
-        while self.frames.is_empty() {
-            if self.woken.is_empty() {
-                self.ready.take(cx.waker(), &mut self.woken);
-            }
-            let Some(index) = self.woken.pop_front() else {
-                return;
-            };
-            self.poll_lane(index);
+        while self.frames.is_empty() && self.look_at_one(cx) {}
+    }
+
+    /// Looks after one lane that was woken; `false` if there is none.
+    fn look_at_one(&mut self, cx: &Context<'_>) -> bool {
+        if self.woken.is_empty() {
+            self.ready.take(cx.waker(), &mut self.woken);
         }
+        let Some(index) = self.woken.pop_front() else {
+            return false;
+        };
+        self.poll_lane(index);
+        true
     }
 
     /// Gives up what has taken too long.
@@ -212,7 +219,10 @@ impl Transport for Exchanges {
         let (frames, timed) = (self.frames.len(), self.timer.is_some());
         while !out.is_empty() {
             let Some(index) = self.free_lane() else {
-                break;
+                match self.frames.len() < FRAMES && self.look_at_one(cx) {
+                    true => continue,
+                    false => break,
+                }
             };
             let text = cut_line(out);
             self.begin(index, text);

@@ -59,6 +59,8 @@ pub(crate) struct Session {
     foreign: AtomicBool,
     /// Whether there is a way back.
     listening: AtomicBool,
+    /// Whether the server has ended it.
+    gone: AtomicBool,
 }
 
 /// What comes back.
@@ -117,6 +119,7 @@ impl Session {
             patience: config.message_timeout,
             foreign: AtomicBool::new(false),
             listening: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
         }))
     }
 
@@ -229,7 +232,7 @@ impl Session {
                 let _ = answer.read(REST).await;
                 Asked::Empty
             }
-            StatusCode::NOT_FOUND if self.is_identified() => Asked::End(Ended::Gone),
+            StatusCode::NOT_FOUND if self.is_identified() => Asked::End(self.gone()),
             StatusCode::GONE if self.is_identified() => Asked::End(Ended::Over),
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
                 Asked::End(Ended::Status(status))
@@ -241,9 +244,15 @@ impl Session {
         }
     }
 
+    /// The server has ended it.
+    fn gone(&self) -> Ended {
+        self.gone.store(true, Relaxed);
+        Ended::Gone
+    }
+
     /// Ends it; the server need not agree.
     async fn end(&self) {
-        if !self.is_identified() {
+        if !self.is_identified() || self.gone.load(Relaxed) {
             return;
         }
         let mut request = self.origin.request(Method::DELETE, None);

@@ -27,7 +27,10 @@ impl Tries {
     }
 
     /// The server has said how long the first pause should be.
-    #[cfg_attr(not(feature = "sse"), expect(dead_code, reason = "only events say it"))]
+    #[cfg_attr(
+        not(any(feature = "sse", test)),
+        expect(dead_code, reason = "only events say it")
+    )]
     pub(crate) fn begin_with(&mut self, milliseconds: u64) {
         self.first = Duration::from_millis(milliseconds).min(LONGEST);
     }

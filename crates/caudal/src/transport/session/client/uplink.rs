@@ -150,7 +150,7 @@ async fn accept(session: &Session, answer: Answer) -> Result<Option<Answer>, Clo
             let _ = answer.read(REST).await;
             Ok(None)
         }
-        StatusCode::NOT_FOUND if knew => Err(Ended::Gone.into()),
+        StatusCode::NOT_FOUND if knew => Err(session.gone().into()),
         _ => Ok(Some(answer)),
     }
 }
