@@ -270,8 +270,21 @@ fn what_the_other_side_said_is_shown_with_its_data() {
     );
     let incident = Incident::new("a");
     assert!(shown(incident.to_wire()).contains(&incident.correlation().to_string()));
-    let null = JsonRpcError::with_data(1, "no", serde_json::Value::Null);
-    assert_eq!(null.to_string(), "no (code 1)");
+    for told in [
+        serde_json::Value::Null,
+        7.into(),
+        serde_json::json!({ "byte": 7, "reason": "no" }),
+    ] {
+        let error = JsonRpcError::with_data(1, "no at byte 7", told);
+        assert_eq!(error.to_string(), "no at byte 7 (code 1)");
+    }
+    for (data, text) in [
+        (serde_json::json!({ "a": {} }), r#"no (code 1): {"a":{}}"#),
+        (serde_json::json!({ "a": "b" }), r#"no (code 1): {"a":"b"}"#),
+        (true.into(), "no (code 1): true"),
+    ] {
+        assert_eq!(JsonRpcError::with_data(1, "no", data).to_string(), text);
+    }
     assert_eq!(
         JsonRpcError::with_data(1, "no", "a\nb\u{1b}").to_string(),
         "no (code 1): a\\nb\\u{1b}"

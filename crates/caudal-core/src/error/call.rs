@@ -22,7 +22,8 @@ use crate::encode::EncodeError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The other side answered with an error.
+    /// The other side answered with an error, which is told in full: it is no
+    /// [`source`](StdError::source).
     #[error("the other side answered: {0}")]
     Remote(JsonRpcError),
     /// No answer came in time. The call may still have run.
@@ -98,7 +99,6 @@ impl CallError {
     }
 }
 
-/// Without a [`source`](StdError::source): it is said in full already.
 impl From<JsonRpcError> for CallError {
     fn from(error: JsonRpcError) -> Self {
         Self::Remote(error)

@@ -14,7 +14,7 @@ use crate::message::ErrorMembers;
 ///
 /// It is a `std::error::Error`, so `?` carries it through a handler, but it is
 /// data: it says what the other side was told, not what went wrong inside. What it
-/// prints has the beginning of its data.
+/// prints has the beginning of its data, unless the message tells that already.
 ///
 /// ```
 /// use caudal_core::{ErrorCode, JsonRpcError};
@@ -31,7 +31,7 @@ use crate::message::ErrorMembers;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Error)]
 #[serde(try_from = "ErrorMembers")]
-#[error("{message} (code {code}){}", Shown(.data.as_ref()))]
+#[error("{message} (code {code}){}", Shown(.message, .data.as_ref()))]
 pub struct JsonRpcError {
     /// What kind of error it is.
     pub code: ErrorCode,
@@ -174,13 +174,29 @@ impl JsonRpcError {
     }
 }
 
-/// Data behind a colon, as far as one line has room for it.
-struct Shown<'a>(Option<&'a Value>);
+/// Data behind a colon, as far as one line has room for it and the message does not
+/// say it already.
+struct Shown<'a>(&'a str, Option<&'a Value>);
+
+impl Shown<'_> {
+    fn is_told(&self, data: &Value) -> bool {
+        match data {
+            Value::Null => true,
+            Value::String(text) => self.0.contains(text.as_str()),
+            Value::Number(number) => self.0.contains(&number.to_string()),
+            // Few, since each is looked for in all of the message.
+            Value::Object(members) if members.len() <= 4 => members
+                .values()
+                .all(|value| !value.is_object() && self.is_told(value)),
+            _ => false,
+        }
+    }
+}
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 200;
-        let Some(data) = self.0.filter(|data| !data.is_null()) else {
+        let Some(data) = self.1.filter(|data| !self.is_told(data)) else {
             return Ok(());
         };
         f.write_str(": ")?;
