@@ -1,13 +1,17 @@
 //! Why a text is not an endpoint, and what was probably meant.
 
 use std::convert::Infallible;
+use std::fmt;
+use std::net::IpAddr;
 
 use thiserror::Error;
 
-use super::split_option;
+use super::{number, split_option};
 
 /// Why a text is not an endpoint: the text, at most 128 characters of it, and
 /// where there is a second field, what to try instead.
+///
+/// `Debug` prints the same as `Display`, for a `main` that returns it.
 ///
 /// ```
 /// let error = caudal::Endpoint::try_from("tpc://a:1").unwrap_err();
@@ -16,7 +20,7 @@ use super::split_option;
 ///     "`tpc://a:1` has an unknown scheme; did you mean `tcp://a:1`?",
 /// );
 /// ```
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Error, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum EndpointError {
@@ -24,11 +28,18 @@ pub enum EndpointError {
     Empty,
     #[error("`{0}` has no scheme; try `{1}`")]
     NoScheme(String, String),
+    #[error("`{0}` has spaces around it; try `{1}`")]
+    Spaces(String, String),
+    #[error("`{0}` has a scheme that needs two slashes; try `{1}`")]
+    NoSlashes(String, String),
     #[error("`{0}` has an unknown scheme; did you mean `{1}`?")]
     MisspeltScheme(String, String),
     #[error("`{0}` has an unknown scheme; use one of {known}", known = SCHEMES.join(" "))]
     UnknownScheme(String),
-    #[error("`{0}` has no valid host; write one as in `localhost:4017` or `[::1]:4017`")]
+    #[error(
+        "`{0}` has no valid host; write one as in `{scheme}localhost:4017` or `{scheme}[::1]:4017`",
+        scheme = scheme(.0)
+    )]
     BadHost(String),
     #[error("`{0}` has no port; try `{1}`")]
     NoPort(String, String),
@@ -57,6 +68,12 @@ pub enum EndpointError {
 const SCHEMES: [&str; 8] = [
     "stdio:", "tcp://", "unix:", "cmd:", "ws://", "wss://", "http://", "https://",
 ];
+impl fmt::Debug for EndpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// Lets one signature take texts and endpoints, whose conversion cannot fail.
 impl From<Infallible> for EndpointError {
     fn from(never: Infallible) -> Self {
@@ -76,7 +93,13 @@ pub(super) fn no_scheme(text: &str) -> EndpointError {
         return EndpointError::Empty;
     } else if let Some(known) = SCHEMES.iter().find(|known| name(known) == body) {
         text.replacen(body, known, 1)
-    } else if has_port || text.starts_with(['[', ':']) {
+    } else if let Some(port) = body.strip_prefix(':').or(Some(body))
+        && number(port).is_some()
+    {
+        text.replacen(body, &format!("tcp://localhost:{port}"), 1)
+    } else if body == "localhost" || body.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv4()) {
+        text.replacen(body, &format!("tcp://{body}:4017"), 1)
+    } else if has_port || text.starts_with('[') {
         format!("tcp://{text}")
     } else if has_word {
         return misspelt(text);
@@ -88,12 +111,20 @@ pub(super) fn no_scheme(text: &str) -> EndpointError {
     EndpointError::NoScheme(cut(text), cut(&hint))
 }
 
-pub(super) fn misspelt(text: &str) -> EndpointError {
+/// The scheme that a text has, for what to write instead.
+fn scheme(text: &str) -> &'static str {
+    let known = SCHEMES.iter().find(|known| text.starts_with(**known));
+    known.unwrap_or(&"tcp://")
+}
+
+fn misspelt(text: &str) -> EndpointError {
     let (word, rest) = text.split_once(':').unwrap_or((text, ""));
     let word = word.to_ascii_lowercase();
     let known = SCHEMES.map(|known| (distance(&word, name(known)), known));
-    // A distance of the whole name would make `ws` of any two letters.
-    let near = |(distance, known): &(usize, &str)| *distance <= 2 && *distance < name(known).len();
+    // Two letters apart are `ftp` and `tcp` too, unless they have changed places.
+    let swapped = |known: &str| sorted(&word) == sorted(name(known));
+    let near =
+        |(distance, known): &(usize, &str)| *distance < 2 || (*distance == 2 && swapped(known));
     let Some((_, known)) = known
         .into_iter()
         .filter(near)
@@ -107,6 +138,12 @@ pub(super) fn misspelt(text: &str) -> EndpointError {
         rest
     };
     EndpointError::MisspeltScheme(cut(text), cut(&format!("{known}{rest}")))
+}
+
+fn sorted(word: &str) -> Vec<u8> {
+    let mut letters = word.as_bytes().to_vec();
+    letters.sort_unstable();
+    letters
 }
 
 fn name(scheme: &str) -> &str {

@@ -20,7 +20,7 @@ use std::str::FromStr;
 use caudal_core::Framing;
 
 pub use self::error::EndpointError;
-use self::error::{cut, misspelt, no_scheme};
+use self::error::{cut, no_scheme};
 
 mod error;
 
@@ -255,6 +255,18 @@ impl FromStr for Endpoint {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
+        Self::read(text).or_else(|error| match text.trim() {
+            trimmed if trimmed == text => Err(error),
+            trimmed => match Self::read(trimmed) {
+                Ok(_) => Err(EndpointError::Spaces(cut(text), cut(trimmed))),
+                Err(error) => Err(error),
+            },
+        })
+    }
+}
+
+impl Endpoint {
+    fn read(text: &str) -> Result<Self, EndpointError> {
         let (body, option) = split_option(text);
         let (scheme, rest) = body.split_once(':').unwrap_or_default();
         let address = match (scheme, rest.strip_prefix("//")) {
@@ -264,7 +276,10 @@ impl FromStr for Endpoint {
             ("unix", path) => unix(text, path, rest)?,
             ("cmd", _) => command(text, rest)?,
             ("ws" | "wss" | "http" | "https", Some(_)) => return url(text).map(Self::new),
-            ("tcp" | "ws" | "wss" | "http" | "https", None) => return Err(misspelt(text)),
+            ("tcp" | "ws" | "wss" | "http" | "https", None) => {
+                let hint = format!("{scheme}://{}", after_scheme(text).trim_start_matches('/'));
+                return Err(EndpointError::NoSlashes(cut(text), cut(&hint)));
+            }
             _ => return Err(no_scheme(text)),
         };
         let framing = match option {
@@ -291,7 +306,7 @@ fn split_option(text: &str) -> (&str, Option<&str>) {
 }
 
 fn tcp(text: &str, authority: &str) -> Result<Address, EndpointError> {
-    if authority.contains('?') {
+    if authority.find(['?', '/', '#']).is_some_and(|at| at > 0) {
         return Err(EndpointError::Trailing(cut(text)));
     }
     let parts = host_and_port(authority);
@@ -312,7 +327,9 @@ fn unix(text: &str, after_slashes: Option<&str>, rest: &str) -> Result<Address, 
         return Err(EndpointError::NoPath(cut(text)));
     }
     if after_slashes.is_some() && !path.starts_with('/') {
-        let hint = text.replacen("//", "/", 1);
+        // One name is a relative path; of more, the first was meant to have a slash.
+        let slash = if path.contains('/') { "/" } else { "" };
+        let hint = text.replacen("//", slash, 1);
         return Err(EndpointError::UnixHost(cut(text), cut(&hint)));
     }
     Ok(Address::Unix { path: path.into() })
@@ -379,6 +396,10 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<&str>)> {
         (host, port)
     };
     Some((host, Some(port).filter(|port| !port.is_empty())))
+}
+
+fn after_scheme(text: &str) -> &str {
+    text.split_once(':').unwrap_or_default().1
 }
 
 /// Reads a port; unlike `parse` it refuses a plus sign.

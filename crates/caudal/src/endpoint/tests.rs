@@ -101,7 +101,7 @@ fn every_address_is_read_and_written_back() {
 
 #[test]
 fn every_error_says_what_to_do() {
-    let host = "no valid host; write one as in `localhost:4017` or `[::1]:4017`";
+    let host = "no valid host; write one as in `tcp://localhost:4017` or `tcp://[::1]:4017`";
     let port = "a bad port; use 1–65535, or 0 to listen on a free one";
     let scheme =
         "an unknown scheme; use one of stdio: tcp:// unix: cmd: ws:// wss:// http:// https://";
@@ -128,7 +128,28 @@ fn every_error_says_what_to_do() {
         ("./serve -p a:1", "no scheme; try `cmd:./serve -p a:1`"),
         ("tpc://a:1", "an unknown scheme; did you mean `tcp://a:1`?"),
         ("TCP://a:1", "an unknown scheme; did you mean `tcp://a:1`?"),
-        ("tcp:a:1", "an unknown scheme; did you mean `tcp://a:1`?"),
+        (
+            "tcp:127.0.0.1:4017",
+            "a scheme that needs two slashes; try `tcp://127.0.0.1:4017`",
+        ),
+        (
+            "http:/a?b",
+            "a scheme that needs two slashes; try `http://a?b`",
+        ),
+        (" tcp://a:1", "spaces around it; try `tcp://a:1`"),
+        ("stdio: ", "spaces around it; try `stdio:`"),
+        ("http://a/b\n", "spaces around it; try `http://a/b`"),
+        (":4017", "no scheme; try `tcp://localhost:4017`"),
+        (
+            "4017?framing=header",
+            "no scheme; try `tcp://localhost:4017?framing=header`",
+        ),
+        ("localhost", "no scheme; try `tcp://localhost:4017`"),
+        ("127.0.0.1", "no scheme; try `tcp://127.0.0.1:4017`"),
+        ("99999", "no scheme; try `cmd:99999`"),
+        ("ftp://x", scheme),
+        ("ssh://x", scheme),
+        ("udp://a:1", scheme),
         ("htp:/a", "an unknown scheme; did you mean `http://a`?"),
         (
             "unx:/tmp/x",
@@ -148,10 +169,16 @@ fn every_error_says_what_to_do() {
         ("tcp://::1:1", host),
         ("tcp://[a]:1", host),
         ("tcp://u@a:1", host),
-        ("http:///a", host),
+        (
+            "http:///a",
+            "no valid host; write one as in `http://localhost:4017` or `http://[::1]:4017`",
+        ),
         ("tcp://a:65536", port),
         ("tcp://a:+1", port),
-        ("tcp://a:1/", port),
+        ("tcp://a:1/", trailing),
+        ("tcp://a:1/x", trailing),
+        ("tcp://a/x", trailing),
+        ("tcp:///x", host),
         ("ws://a:x", port),
         ("unix:", "no path; try `unix:/tmp/caudal.sock`"),
         (
@@ -159,6 +186,7 @@ fn every_error_says_what_to_do() {
             "no path; try `unix:/tmp/caudal.sock`",
         ),
         ("unix://tmp/x", "a host before its path; try `unix:/tmp/x`"),
+        ("unix://x.sock", "a host before its path; try `unix:x.sock`"),
         ("cmd:", "no program; try `cmd:pylsp`"),
         ("cmd: ?framing=line", "no program; try `cmd:pylsp`"),
         ("cmd:'' a", "no program; try `cmd:pylsp`"),
@@ -235,4 +263,13 @@ fn only_hosts_of_this_machine_are_loopback() {
 fn a_message_based_transport_keeps_its_own_framing() {
     let endpoint = ws("ws://a").with_framing(Framing::Header);
     assert_eq!(endpoint, ws("ws://a"));
+}
+
+#[test]
+fn the_error_inside_the_spaces_is_told() {
+    let error = Endpoint::try_from(" a:1 ").unwrap_err();
+    assert_eq!(error.to_string(), "`a:1` has no scheme; try `tcp://a:1`");
+    assert_eq!(format!("{error:?}"), error.to_string());
+    // A path is taken as it stands.
+    assert_eq!("unix:x ".parse(), Ok(Endpoint::unix("x ")));
 }
