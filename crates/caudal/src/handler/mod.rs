@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 
 use crate::context::{Context, Maker};
 use crate::dispatch::{Arriving, Exchange, Invoked, Later};
+use crate::incident;
 use crate::layer::Incoming;
 use crate::params::NoParams;
 use crate::watched::Watched;
@@ -84,6 +85,9 @@ impl Method {
 
     /// Lets no later message of the connection start before a call of this
     /// method has finished, as it is for notifications. Responses pass.
+    ///
+    /// It may call the other side, but that side's requests wait too: if it must call
+    /// back before it can answer, both wait until the call times out.
     ///
     /// ```
     /// let method = caudal::Method::new(|| async { Ok("ready") }).serial();
@@ -164,7 +168,7 @@ impl fmt::Debug for Method {
 /// JSON that is text already is returned as `Box<RawValue>` and copied as it is.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
-    note = "it returns `Result<T, JsonRpcError>` with a `T` that serialises, or nothing"
+    note = "it returns `Result<T, JsonRpcError>` with a `T` that serialises, or nothing: return `Ok(…)` for a value"
 )]
 pub trait IntoResult: Send + 'static {
     /// What is serialised.
@@ -199,7 +203,8 @@ impl IntoResult for () {
     message = "`{Self}` is not a handler",
     label = "takes other arguments, or returns something else",
     note = "a handler is `Fn(P)`, `Fn(Context, P)`, `Fn(Context)` or `Fn()`, where `P` is one value that deserialises: a tuple by position, a struct by name",
-    note = "it returns `Result<T, JsonRpcError>`, nothing, or a `Send` future of either"
+    note = "take several params as one tuple: `|(a, b): (i64, i64)|`, not `|a: i64, b: i64|`",
+    note = "it returns `Result<T, JsonRpcError>`, nothing, or a `Send` future of either: return `Ok(…)` for a value"
 )]
 pub trait IntoMethod<M> {
     /// The handler in its one form.
@@ -338,17 +343,20 @@ where
     ) -> Invoked<'a> {
         let (id, params) = match arriving.read::<P>() {
             Ok(accepted) => accepted,
-            Err(refused) => return exchange.refuse(refused),
+            Err(refused) => return exchange.refuse(refused, maker.method),
         };
         maker.id = id;
-        let _ = exchange.answer(id, || Some((self.call)(maker, params).into_result()));
+        let method = maker.method;
+        let _ = exchange.answer(id, method, || {
+            Some((self.call)(maker, params).into_result())
+        });
         Invoked::Done
     }
 
     fn call(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
         let result = call.read::<P>().and_then(|(mut maker, params)| {
             let value = (self.call)(&mut maker, params).into_result()?;
-            to_raw(&value)
+            to_raw(call.method(), &value)
         });
         Box::pin(std::future::ready(result))
     }
@@ -374,11 +382,13 @@ where
     ) -> Invoked<'a> {
         let (id, params) = match arriving.read::<P>() {
             Ok(accepted) => accepted,
-            Err(refused) => return exchange.refuse(refused),
+            Err(refused) => return exchange.refuse(refused, maker.method),
         };
         maker.id = id;
-        let mut future = None;
-        exchange.guard(id, |_| future = Some(Box::pin((self.call)(maker, params))));
+        let (method, mut future) = (maker.method, None);
+        exchange.guard(id, method, |_| {
+            future = Some(Box::pin((self.call)(maker, params)));
+        });
         match future {
             Some(future) => first_poll(future, id, maker, exchange, settings),
             None => Invoked::Done,
@@ -389,7 +399,8 @@ where
         match call.read::<P>() {
             Ok((mut maker, params)) => {
                 let future = (self.call)(&mut maker, params);
-                Box::pin(async move { to_raw(&future.await.into_result()?) })
+                let method = Arc::clone(call.context().name());
+                Box::pin(async move { to_raw(&method, &future.await.into_result()?) })
             }
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
@@ -407,12 +418,18 @@ pub(crate) fn first_poll<'a>(
     settings: Settings,
 ) -> Invoked<'a> {
     let mut cx = task::Context::from_waker(task::Waker::noop());
-    if !settings.spawn && future.as_mut().poll_reply(&mut cx, id, exchange).is_ready() {
+    let mut poll = || {
+        future
+            .as_mut()
+            .poll_reply(&mut cx, id, maker.method, exchange)
+    };
+    if !settings.spawn && poll().is_ready() {
         return Invoked::Done;
     }
     Invoked::Later(Later {
         future: Some(future),
         id: id.map(|id| id.as_str().into()),
+        method: Arc::clone(maker.method),
         context: maker.context.take(),
         settings,
         watched: Watched::default(),
@@ -425,6 +442,7 @@ pub(crate) trait Running: Send {
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
         id: Option<Id<'_>>,
+        method: &str,
         exchange: &mut Exchange<'_>,
     ) -> task::Poll<()>;
 }
@@ -434,9 +452,10 @@ impl<F: Future<Output: IntoResult> + Send> Running for F {
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
         id: Option<Id<'_>>,
+        method: &str,
         exchange: &mut Exchange<'_>,
     ) -> task::Poll<()> {
-        exchange.answer(id, || match self.poll(cx) {
+        exchange.answer(id, method, || match self.poll(cx) {
             task::Poll::Ready(result) => Some(result.into_result()),
             task::Poll::Pending => None,
         })
@@ -444,6 +463,6 @@ impl<F: Future<Output: IntoResult> + Send> Running for F {
 }
 
 /// Serialises a result for a layer to see.
-fn to_raw(value: &impl Serialize) -> Result<Box<RawValue>, JsonRpcError> {
-    serde_json::value::to_raw_value(value).map_err(|error| crate::incident::report(error).to_wire())
+fn to_raw(method: &str, value: &impl Serialize) -> Result<Box<RawValue>, JsonRpcError> {
+    serde_json::value::to_raw_value(value).map_err(|error| incident::report(method, error))
 }
