@@ -152,7 +152,7 @@ impl Exchange<'_> {
     pub(crate) fn answer<T: Serialize>(
         &mut self,
         id: Option<Id<'_>>,
-        method: &str,
+        method: &Arc<str>,
         handler: impl FnOnce() -> Option<Result<T, JsonRpcError>>,
     ) -> Poll<()> {
         self.guard(id, method, |exchange| match handler() {
@@ -170,7 +170,7 @@ impl Exchange<'_> {
     pub(crate) fn guard<R>(
         &mut self,
         id: Option<Id<'_>>,
-        method: &str,
+        method: &impl AsRef<str>,
         work: impl FnOnce(&mut Self) -> R,
     ) -> Option<R> {
         self.answered = false;
@@ -178,10 +178,10 @@ impl Exchange<'_> {
         match catch_unwind(AssertUnwindSafe(|| work(self))) {
             Ok(done) => Some(done),
             Err(payload) => {
-                let error = incident::report_panic(method, &*payload);
+                let error = incident::report_panic(method.as_ref(), &*payload);
                 // It may have come from a `Drop` after the answer.
                 if !self.answered {
-                    self.reply::<()>(id, method, Err(error));
+                    self.reply(id, method, Err::<(), _>(error));
                 }
                 None
             }
@@ -192,7 +192,7 @@ impl Exchange<'_> {
     fn reply<T: Serialize>(
         &mut self,
         id: Option<Id<'_>>,
-        method: &str,
+        method: &impl AsRef<str>,
         result: Result<T, JsonRpcError>,
     ) {
         self.failed = result.is_err();
@@ -200,9 +200,7 @@ impl Exchange<'_> {
         self.link.stats.served(id.is_some(), self.failed);
         let Some(id) = id else {
             if let Err(error) = result {
-                // Not louder: whoever sends notifications could fill the log.
-                let method = shown(method);
-                tracing::debug!(target: "caudal", method, %error, "a notification failed");
+                log_failed_notification(method.as_ref(), &error);
             }
             return;
         };
@@ -210,7 +208,7 @@ impl Exchange<'_> {
             Ok(value) => {
                 if let Err(error) = self.put(|out| encode::reply(out, id, &value)) {
                     self.failed = true;
-                    self.error(id, &incident::report(method, error));
+                    self.error(id, &incident::report(method.as_ref(), error));
                 }
                 self.answered = true;
             }
@@ -248,7 +246,7 @@ impl Exchange<'_> {
     }
 
     /// Answers a call that its handler will not see.
-    pub(crate) fn refuse<'a>(&mut self, refused: Refused<'a>, method: &str) -> Invoked<'a> {
+    pub(crate) fn refuse<'a>(&mut self, refused: Refused<'a>, method: &Arc<str>) -> Invoked<'a> {
         match refused {
             Refused::Not(message) => Invoked::Not(message),
             Refused::Params(id, mut error) => {
@@ -256,7 +254,7 @@ impl Exchange<'_> {
                 if id.is_some() && self.link.detail() == ErrorDetail::Minimal {
                     error.data = None;
                 }
-                self.reply::<()>(id, method, Err(error));
+                self.reply(id, method, Err::<(), _>(error));
                 Invoked::Done
             }
         }
@@ -283,6 +281,13 @@ impl Exchange<'_> {
     }
 }
 
+/// Not louder: whoever sends notifications could fill the log.
+#[cold]
+fn log_failed_notification(method: &str, error: &JsonRpcError) {
+    let method = shown(method);
+    tracing::debug!(target: "caudal", method, %error, "a notification failed");
+}
+
 /// Decodes a frame, runs what is in it, and writes the answers that are ready.
 #[inline]
 pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) -> Dispatched {
@@ -306,7 +311,7 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
                     _ => None,
                 };
                 let error = incident::report_panic(&name, &*payload);
-                exchange.reply::<()>(id, &name, Err(error));
+                exchange.reply(id, &name, Err::<(), _>(error));
                 Dispatched::Done
             }
         };

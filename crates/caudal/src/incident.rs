@@ -39,6 +39,7 @@ pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> JsonRpcError 
 }
 
 /// Logs a failure of a method under a number that the answer carries too.
+#[cold]
 pub(crate) fn report(method: &str, cause: impl Into<Box<dyn Error + Send + Sync>>) -> JsonRpcError {
     let incident = Incident::new(cause);
     // No backtrace: it would only show who reports.
@@ -54,6 +55,7 @@ pub(crate) fn report(method: &str, cause: impl Into<Box<dyn Error + Send + Sync>
 
 /// Logs a panic. Its own message has gone to the panic hook already, and the
 /// backtrace with it.
+#[cold]
 pub(crate) fn report_panic(method: &str, payload: &(dyn Any + Send)) -> JsonRpcError {
     let text = payload
         .downcast_ref::<&str>()

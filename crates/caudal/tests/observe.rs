@@ -145,7 +145,7 @@ async fn an_internal_error_is_logged_with_all_its_sources() {
     let router = Router::new()
         .method("store", || {
             let disk = std::io::Error::other("disk 7 is gone");
-            Err::<(), _>(StoreError(disk)).map_err(caudal::internal)
+            Err::<(), _>(caudal::internal(StoreError(disk)))
         })
         .method("bad", || Ok(Bad))
         .method("late", || async {

@@ -255,11 +255,11 @@ impl FromStr for Endpoint {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
-        Self::read(text).or_else(|error| match text.trim() {
-            trimmed if trimmed == text => Err(error),
+        Self::read(text).map_err(|error| match text.trim() {
+            trimmed if trimmed == text => error,
             trimmed => match Self::read(trimmed) {
-                Ok(_) => Err(EndpointError::Spaces(cut(text), cut(trimmed))),
-                Err(error) => Err(error),
+                Ok(_) => EndpointError::Spaces(cut(text), cut(trimmed)),
+                Err(error) => error,
             },
         })
     }

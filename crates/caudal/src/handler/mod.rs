@@ -442,7 +442,7 @@ pub(crate) trait Running: Send {
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
         id: Option<Id<'_>>,
-        method: &str,
+        method: &Arc<str>,
         exchange: &mut Exchange<'_>,
     ) -> task::Poll<()>;
 }
@@ -452,7 +452,7 @@ impl<F: Future<Output: IntoResult> + Send> Running for F {
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
         id: Option<Id<'_>>,
-        method: &str,
+        method: &Arc<str>,
         exchange: &mut Exchange<'_>,
     ) -> task::Poll<()> {
         exchange.answer(id, method, || match self.poll(cx) {
