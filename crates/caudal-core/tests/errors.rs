@@ -311,7 +311,7 @@ fn wrong_params_are_explained() {
     #[expect(dead_code, reason = "only read")]
     struct Pair(i64, i64);
     #[derive(Debug, serde::Deserialize)]
-    struct In<T>(#[expect(dead_code, reason = "only read")] T);
+    struct In<T>(T);
     type In3<T> = In<In<In<T>>>;
     /// Reads one member and no more.
     #[derive(Debug)]
