@@ -127,7 +127,6 @@ async fn spans_and_logs_say_what_happened() {
     assert!(logged.contains(r#"method="panic""#), "{logged}");
 }
 
-/// Proves: A82, A83
 #[tokio::test]
 async fn an_internal_error_is_logged_with_all_its_sources() {
     #[derive(Debug, thiserror::Error)]
