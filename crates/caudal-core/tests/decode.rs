@@ -453,10 +453,7 @@ fn params_and_results_are_read_with_the_error_to_answer_or_to_return() {
     assert_eq!(read(r#","params":[1,2]"#), Ok((1, 2)));
     for (params, data) in [
         ("", "`params` is missing"),
-        (
-            r#","params":[1]"#,
-            "invalid length 1, expected a tuple of size 2 at line 1 column 3",
-        ),
+        (r#","params":[1]"#, "expected 2 params, found 1"),
     ] {
         let error = read(params).unwrap_err();
         assert_eq!(error, JsonRpcError::invalid_params().and_data(data));
@@ -474,7 +471,7 @@ fn params_and_results_are_read_with_the_error_to_answer_or_to_return() {
     );
     assert_eq!(
         response(r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}"#),
-        "the other side answered with an error"
+        "the other side answered: no (code 1)"
     );
 }
 

@@ -112,10 +112,7 @@ fn every_local_error_says_its_own_level_and_keeps_the_rest() {
     let remote = CallError::from(JsonRpcError::new(1001, "out of stock"));
     assert_eq!(
         chain(&remote),
-        [
-            "the other side answered with an error",
-            "out of stock (code 1001)"
-        ]
+        ["the other side answered: out of stock (code 1001)"]
     );
     let blank = encode::notification(&mut Vec::new(), "", &()).unwrap_err();
     assert_eq!(
@@ -169,6 +166,15 @@ fn recoverable_and_fatal_are_told_apart() {
     assert_eq!(call(CallError::Timeout), (false, true));
     assert_eq!(call(CallError::Cancelled), (false, true));
     assert_eq!(call(JsonRpcError::internal_error().into()), (false, true));
+    assert_eq!(call(JsonRpcError::invalid_params().into()), (false, true));
+    assert_eq!(call(JsonRpcError::new(-32_000, "no").into()), (false, true));
+    for never in [
+        JsonRpcError::parse_error(),
+        JsonRpcError::invalid_request(),
+        JsonRpcError::method_not_found(),
+    ] {
+        assert_eq!(call(never.into()), (false, false));
+    }
     assert_eq!(call(CallError::TooManyPending { limit: 1 }), (false, false));
     assert_eq!(call(EncodeError::BlankMethod.into()), (false, false));
     assert_eq!(call(CallError::Closed(CloseReason::remote())), (true, true));
@@ -225,8 +231,10 @@ fn a_failed_call_becomes_an_answer() {
         remote
     );
     let closed = CallError::Closed(CloseReason::failed(io::Error::other("secret")));
-    for error in [closed, CallError::Timeout] {
-        let reason = error.to_string();
+    let unknown = CallError::Remote(JsonRpcError::unknown_method("name"));
+    let full = CallError::Remote(JsonRpcError::new(-32_000, "Server overloaded"));
+    for error in [closed, CallError::Timeout, unknown, full] {
+        let reason = format!("a call that the handler made failed: {error}");
         let answer = JsonRpcError::from(error);
         assert_eq!(answer.code, ErrorCode::INTERNAL_ERROR);
         assert_eq!(answer.data.unwrap()["reason"], reason);
@@ -250,4 +258,117 @@ fn a_reason_may_say_more_whoever_closed() {
         ["closed by the other side", "exit status: 3"]
     );
     assert!(CloseReason::local().source().is_none() && CloseReason::remote().source().is_none());
+}
+
+/// One line is enough to know what went wrong.
+#[test]
+fn what_the_other_side_said_is_shown_with_its_data() {
+    let shown = |error: JsonRpcError| CallError::from(error).to_string();
+    assert_eq!(
+        shown(JsonRpcError::invalid_params().and_data("expected 2 params, found 3")),
+        "the other side answered: Invalid params (code -32602): expected 2 params, found 3"
+    );
+    let incident = Incident::new("a");
+    assert!(shown(incident.to_wire()).contains(&incident.correlation().to_string()));
+    for told in [
+        serde_json::Value::Null,
+        7.into(),
+        serde_json::json!({ "byte": 7, "reason": "no" }),
+    ] {
+        let error = JsonRpcError::with_data(1, "no at byte 7", told);
+        assert_eq!(error.to_string(), "no at byte 7 (code 1)");
+    }
+    for (data, text) in [
+        (serde_json::json!({ "a": {} }), r#"no (code 1): {"a":{}}"#),
+        (serde_json::json!({ "a": "b" }), r#"no (code 1): {"a":"b"}"#),
+        (true.into(), "no (code 1): true"),
+    ] {
+        assert_eq!(JsonRpcError::with_data(1, "no", data).to_string(), text);
+    }
+    assert_eq!(
+        JsonRpcError::with_data(1, "no", "a\nb\u{1b}").to_string(),
+        "no (code 1): a\\nb\\u{1b}"
+    );
+    for (length, end) in [(200, "é"), (201, "…")] {
+        let text = JsonRpcError::with_data(1, "no", "é".repeat(length)).to_string();
+        assert!(text.ends_with(end) && text.matches('é').count() == 200);
+    }
+    let long = JsonRpcError::with_data(1, "no", vec![1; 500]).to_string();
+    assert_eq!(long.chars().count(), "no (code 1): ".len() + 201);
+}
+
+/// The reason is one that the sender understands.
+#[test]
+fn wrong_params_are_explained() {
+    #[derive(Debug, serde::Deserialize)]
+    struct Rename {
+        #[expect(dead_code, reason = "only read")]
+        from: String,
+        #[expect(dead_code, reason = "only read")]
+        to: Option<String>,
+    }
+    #[derive(Debug, serde::Deserialize)]
+    #[expect(dead_code, reason = "only read")]
+    struct Pair(i64, i64);
+    #[derive(Debug, serde::Deserialize)]
+    struct In<T>(T);
+    type In3<T> = In<In<In<T>>>;
+    /// Reads one member and no more.
+    #[derive(Debug)]
+    struct First;
+    impl<'de> serde::Deserialize<'de> for First {
+        fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            struct One;
+            impl<'de> serde::de::Visitor<'de> for One {
+                type Value = First;
+                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str("an object")
+                }
+                fn visit_map<A: serde::de::MapAccess<'de>>(
+                    self,
+                    mut map: A,
+                ) -> Result<First, A::Error> {
+                    map.next_entry::<String, i64>()?;
+                    Ok(First)
+                }
+            }
+            from.deserialize_map(One)
+        }
+    }
+    fn why<'a, T: serde::Deserialize<'a> + std::fmt::Debug>(text: &'a str) -> String {
+        let params = caudal_core::RawJson::parse(text).unwrap();
+        let error = params.read::<T>().unwrap_err();
+        let answer = JsonRpcError::wrong_params::<T>(Some(params), &error);
+        assert_eq!(answer.code, ErrorCode::INVALID_PARAMS);
+        answer.data.unwrap().as_str().unwrap().to_owned()
+    }
+    let pair = "expected 2 params, found 3";
+    assert_eq!(why::<(i64, i64)>("[1,2,3]"), pair);
+    assert_eq!(why::<Pair>("[1,2,3]"), pair);
+    assert_eq!(why::<In<Option<(i64, i64)>>>("[1,2,3]"), pair);
+    assert_eq!(why::<(i64,)>("[]"), "expected 1 param, found 0");
+    let object = "expected an array of 2, found an object";
+    assert_eq!(why::<(i64, i64)>(r#"{"a":1}"#), object);
+    assert_eq!(
+        why::<Rename>("[\"a\",null,1]"),
+        "expected an object, or an array of at most 2, found 3"
+    );
+    assert_eq!(why::<Rename>("{}"), "missing field `from`");
+    assert_eq!(
+        why::<(i64,)>("[\"a\"]"),
+        "invalid type: string \"a\", expected i64"
+    );
+    assert_eq!(
+        why::<((i64, i64),)>("[[1,2,3]]"),
+        "an array has more elements than expected"
+    );
+    assert_eq!(
+        why::<First>(r#"{"a":1,"b":2}"#),
+        "an object has more members than expected"
+    );
+    assert_eq!(why::<u32>("[1]"), "invalid type: sequence, expected u32");
+    assert_eq!(
+        why::<In3<In3<In3<Pair>>>>("[1,2,3]"),
+        "an array has more elements than expected"
+    );
 }

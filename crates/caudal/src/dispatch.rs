@@ -25,7 +25,7 @@ use crate::handler::{Running, Settings};
 use crate::incident;
 use crate::peer::{self, Link};
 use crate::router::Router;
-use crate::watched::Watched;
+use crate::watched::{Watched, shown};
 
 /// A call whose handler is not ready yet.
 pub(crate) struct Later {
@@ -33,6 +33,7 @@ pub(crate) struct Later {
     pub(crate) future: Option<Pin<Box<dyn Running>>>,
     /// The id's JSON text; `None` for a notification.
     pub(crate) id: Option<Box<str>>,
+    pub(crate) method: Arc<str>,
     pub(crate) context: Option<Context>,
     pub(crate) settings: Settings,
     pub(crate) watched: Watched,
@@ -96,16 +97,7 @@ impl<'a> Arriving<'a, '_> {
             (None, None) => RawJson::NULL.read(),
         };
         read.map(|params| (id, params))
-            .map_err(|error| Refused::Params(id, invalid_params(params.is_none(), &error)))
-    }
-}
-
-/// What is wrong with params, for the sender.
-pub(crate) fn invalid_params(missing: bool, error: &serde_json::Error) -> JsonRpcError {
-    let invalid = JsonRpcError::invalid_params();
-    match missing {
-        true => invalid.and_data("`params` is missing"),
-        false => invalid.and_data(error.to_string()),
+            .map_err(|error| Refused::Params(id, JsonRpcError::wrong_params::<P>(params, &error)))
     }
 }
 
@@ -160,11 +152,12 @@ impl Exchange<'_> {
     pub(crate) fn answer<T: Serialize>(
         &mut self,
         id: Option<Id<'_>>,
+        method: &Arc<str>,
         handler: impl FnOnce() -> Option<Result<T, JsonRpcError>>,
     ) -> Poll<()> {
-        self.guard(id, |exchange| match handler() {
+        self.guard(id, method, |exchange| match handler() {
             Some(result) => {
-                exchange.reply(id, result);
+                exchange.reply(id, method, result);
                 Poll::Ready(())
             }
             None => Poll::Pending,
@@ -177,6 +170,7 @@ impl Exchange<'_> {
     pub(crate) fn guard<R>(
         &mut self,
         id: Option<Id<'_>>,
+        method: &impl AsRef<str>,
         work: impl FnOnce(&mut Self) -> R,
     ) -> Option<R> {
         self.answered = false;
@@ -184,10 +178,10 @@ impl Exchange<'_> {
         match catch_unwind(AssertUnwindSafe(|| work(self))) {
             Ok(done) => Some(done),
             Err(payload) => {
-                let error = incident::report_panic(&*payload).to_wire();
+                let error = incident::report_panic(method.as_ref(), &*payload);
                 // It may have come from a `Drop` after the answer.
                 if !self.answered {
-                    self.reply::<()>(id, Err(error));
+                    self.reply(id, method, Err::<(), _>(error));
                 }
                 None
             }
@@ -195,13 +189,18 @@ impl Exchange<'_> {
     }
 
     #[inline]
-    fn reply<T: Serialize>(&mut self, id: Option<Id<'_>>, result: Result<T, JsonRpcError>) {
+    fn reply<T: Serialize>(
+        &mut self,
+        id: Option<Id<'_>>,
+        method: &impl AsRef<str>,
+        result: Result<T, JsonRpcError>,
+    ) {
         self.failed = result.is_err();
         self.answered = id.is_none();
         self.link.stats.served(id.is_some(), self.failed);
         let Some(id) = id else {
             if let Err(error) = result {
-                tracing::debug!(target: "caudal", %error, "a notification failed");
+                log_failed_notification(method.as_ref(), &error);
             }
             return;
         };
@@ -209,7 +208,7 @@ impl Exchange<'_> {
             Ok(value) => {
                 if let Err(error) = self.put(|out| encode::reply(out, id, &value)) {
                     self.failed = true;
-                    self.error(id, &incident::report(error).to_wire());
+                    self.error(id, &incident::report(method.as_ref(), error));
                 }
                 self.answered = true;
             }
@@ -247,14 +246,15 @@ impl Exchange<'_> {
     }
 
     /// Answers a call that its handler will not see.
-    pub(crate) fn refuse<'a>(&mut self, refused: Refused<'a>) -> Invoked<'a> {
+    pub(crate) fn refuse<'a>(&mut self, refused: Refused<'a>, method: &Arc<str>) -> Invoked<'a> {
         match refused {
             Refused::Not(message) => Invoked::Not(message),
             Refused::Params(id, mut error) => {
-                if self.link.detail() == ErrorDetail::Minimal {
+                // What is not answered is logged in full.
+                if id.is_some() && self.link.detail() == ErrorDetail::Minimal {
                     error.data = None;
                 }
-                self.reply::<()>(id, Err(error));
+                self.reply(id, method, Err::<(), _>(error));
                 Invoked::Done
             }
         }
@@ -281,6 +281,13 @@ impl Exchange<'_> {
     }
 }
 
+/// Not louder: whoever sends notifications could fill the log.
+#[cold]
+fn log_failed_notification(method: &str, error: &JsonRpcError) {
+    let method = shown(method);
+    tracing::debug!(target: "caudal", method, %error, "a notification failed");
+}
+
 /// Decodes a frame, runs what is in it, and writes the answers that are ready.
 #[inline]
 pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) -> Dispatched {
@@ -303,8 +310,8 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
                     Message::Request(request) => Some(request.id),
                     _ => None,
                 };
-                let error = incident::report_panic(&*payload).to_wire();
-                exchange.reply::<()>(id, Err(error));
+                let error = incident::report_panic(&name, &*payload);
+                exchange.reply(id, &name, Err::<(), _>(error));
                 Dispatched::Done
             }
         };
@@ -356,7 +363,9 @@ fn entry(router: &Router, message: Message<'_>, exchange: &mut Exchange<'_>) -> 
         Arriving::Whole { id, .. } => *id,
         Arriving::Partly(_) => None,
     };
-    match exchange.guard(id, |exchange| call(router, &name, arriving, exchange)) {
+    match exchange.guard(id, &name, |exchange| {
+        call(router, &name, arriving, exchange)
+    }) {
         Some(Invoked::Later(later)) => Some(later),
         _ => None,
     }
@@ -516,7 +525,8 @@ impl Later {
         let Some(future) = &mut self.future else {
             return Poll::Ready(());
         };
-        let future = future.as_mut();
-        self.watched.within(|| future.poll_reply(cx, id, exchange))
+        let (future, method) = (future.as_mut(), &self.method);
+        self.watched
+            .within(|| future.poll_reply(cx, id, method, exchange))
     }
 }

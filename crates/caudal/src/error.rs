@@ -1,21 +1,39 @@
 //! Why there is no connection.
 
+use std::fmt::{self, Display};
 use std::io;
 
 use caudal_core::EncodeError;
 use thiserror::Error;
 
 use crate::endpoint::{Address, Endpoint, EndpointError};
+use crate::incident::Chain;
 
 /// Why a server does not listen, or a client is not connected.
-#[derive(Debug, Error)]
+///
+/// It says what to try. `Debug` prints the same as `Display`, and all its sources
+/// behind it, so that a `main` that returns it ends with a line for people.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use caudal::{Error, Router};
+///
+/// let error = caudal::serve("localhost:4017", Router::new()).await.unwrap_err();
+/// assert!(matches!(error, Error::Endpoint(_)) && !error.is_recoverable());
+/// assert_eq!(
+///     format!("Error: {error:?}"), // as `main` prints it
+///     "Error: `localhost:4017` has no scheme; try `tcp://localhost:4017`",
+/// );
+/// # }
+/// ```
+#[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The address is not one.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     /// The address cannot be listened on.
-    #[error("cannot listen on `{endpoint}`")]
+    #[error("cannot listen on `{endpoint}`{}", listen_hint(.endpoint, .cause))]
     Listen {
         /// The address.
         endpoint: Box<Endpoint>,
@@ -24,7 +42,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// The address cannot be connected to.
-    #[error("cannot connect to `{endpoint}`")]
+    #[error("cannot connect to `{endpoint}`{}", connect_hint(.endpoint, .cause))]
     Connect {
         /// The address.
         endpoint: Box<Endpoint>,
@@ -72,21 +90,72 @@ impl Error {
     #[must_use]
     pub fn is_recoverable(&self) -> bool {
         match self {
-            Self::Connect { endpoint, cause } | Self::Listen { endpoint, cause } => {
-                match cause.kind() {
-                    io::ErrorKind::PermissionDenied
-                    | io::ErrorKind::InvalidInput
-                    | io::ErrorKind::AlreadyExists
-                    | io::ErrorKind::Unsupported => false,
-                    // A socket may appear; a program that is not installed will not.
-                    io::ErrorKind::NotFound => {
-                        !matches!(endpoint.address(), Address::Command { .. })
-                    }
-                    _ => true,
-                }
+            Self::Connect { endpoint, cause } => match endpoint.address() {
+                Address::Tcp { port: 0, .. } => false,
+                // A socket may appear; a program that is not installed will not.
+                Address::Command { .. } if cause.kind() == io::ErrorKind::NotFound => false,
+                _ => may_pass(cause),
+            },
+            // A directory that is missing is made by nobody else.
+            Self::Listen { cause, .. } => {
+                cause.kind() != io::ErrorKind::NotFound && may_pass(cause)
             }
             Self::ConnectTimeout { .. } => true,
             _ => false,
         }
+    }
+}
+
+fn may_pass(cause: &io::Error) -> bool {
+    !matches!(
+        cause.kind(),
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::AlreadyExists
+            | io::ErrorKind::Unsupported
+    )
+}
+
+/// What to try when an address cannot be listened on.
+fn listen_hint(endpoint: &Endpoint, cause: &io::Error) -> String {
+    match (cause.kind(), endpoint.address()) {
+        (io::ErrorKind::AddrInUse, Address::Unix { .. }) => {
+            "; stop the other server, or choose another path".to_owned()
+        }
+        (io::ErrorKind::AddrInUse, _) => {
+            "; stop whoever has the port, choose another, or 0 for a free one".to_owned()
+        }
+        (io::ErrorKind::AddrNotAvailable, _) => "; this machine has no such address".to_owned(),
+        (io::ErrorKind::PermissionDenied, Address::Tcp { port: 1..1024, .. }) => {
+            "; ports below 1024 are for root, choose a higher one".to_owned()
+        }
+        (io::ErrorKind::NotFound, Address::Unix { path }) => match path.parent() {
+            Some(directory) if !directory.is_dir() => {
+                format!("; make the directory `{}` first", directory.display())
+            }
+            _ => String::new(),
+        },
+        _ => String::new(),
+    }
+}
+
+/// What to try when an address cannot be connected to.
+fn connect_hint(endpoint: &Endpoint, cause: &io::Error) -> &'static str {
+    match (endpoint.address(), cause.kind()) {
+        (Address::Tcp { port: 0, .. }, _) => "; port 0 is for listening, use 1–65535",
+        (Address::Unix { .. }, io::ErrorKind::NotFound) => {
+            "; start the server first, or mend the path"
+        }
+        (Address::Command { .. }, io::ErrorKind::NotFound) => {
+            "; install the program, or write its path"
+        }
+        (_, io::ErrorKind::ConnectionRefused) => "; start the server first, or mend the address",
+        _ => "",
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Chain(self).fmt(f)
     }
 }

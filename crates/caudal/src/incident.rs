@@ -1,29 +1,85 @@
 //! Internal failures: logged here with their cause, answered with a number.
 
 use std::any::Any;
+use std::backtrace::BacktraceStatus;
+use std::error::Error;
+use std::fmt;
 
-use caudal_core::Incident;
+use caudal_core::{Incident, JsonRpcError};
 
-/// Logs an internal failure under a number that the answer carries too.
-pub(crate) fn report(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Incident {
+use crate::watched::shown;
+
+/// The answer to a call that failed for a reason of our own: -32603 and a number,
+/// under which the log has the cause with all its sources.
+///
+/// The other side learns nothing else. With `RUST_BACKTRACE` the log also says
+/// where.
+///
+/// ```
+/// use caudal::Router;
+///
+/// let router = Router::new().method("size", |(path,): (String,)| async move {
+///     let text = tokio::fs::read_to_string(path).await.map_err(caudal::internal)?;
+///     Ok(text.len())
+/// });
+/// # let _ = router;
+/// ```
+pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> JsonRpcError {
     let incident = Incident::new(cause);
-    let cause = std::error::Error::source(&incident).map(ToString::to_string);
+    let backtrace = Some(incident.backtrace());
+    let backtrace = backtrace.filter(|trace| trace.status() == BacktraceStatus::Captured);
     tracing::error!(
         target: "caudal",
         correlation = %incident.correlation(),
-        cause = cause.unwrap_or_default(),
-        backtrace = %incident.backtrace(),
+        cause = %Chain(cause_of(&incident)),
+        backtrace = backtrace.map(tracing::field::display),
         "internal error",
     );
-    incident
+    incident.to_wire()
 }
 
-/// Logs a panic. Its own message has gone to the panic hook already.
-pub(crate) fn report_panic(payload: &(dyn Any + Send)) -> Incident {
+/// Logs a failure of a method under a number that the answer carries too.
+#[cold]
+pub(crate) fn report(method: &str, cause: impl Into<Box<dyn Error + Send + Sync>>) -> JsonRpcError {
+    let incident = Incident::new(cause);
+    // No backtrace: it would only show who reports.
+    tracing::error!(
+        target: "caudal",
+        method = shown(method),
+        correlation = %incident.correlation(),
+        cause = %Chain(cause_of(&incident)),
+        "internal error",
+    );
+    incident.to_wire()
+}
+
+/// Logs a panic. Its own message has gone to the panic hook already, and the
+/// backtrace with it.
+#[cold]
+pub(crate) fn report_panic(method: &str, payload: &(dyn Any + Send)) -> JsonRpcError {
     let text = payload
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("of unknown type");
-    report(format!("panic: {text}"))
+    report(method, format!("panic: {text}"))
+}
+
+fn cause_of(incident: &Incident) -> &dyn Error {
+    incident.source().unwrap_or(incident)
+}
+
+/// An error and all its sources, in one line.
+pub(crate) struct Chain<'a>(pub(crate) &'a dyn Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut next = self.0.source();
+        while let Some(error) = next {
+            write!(f, ": {error}")?;
+            next = error.source();
+        }
+        Ok(())
+    }
 }

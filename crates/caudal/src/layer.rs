@@ -10,14 +10,14 @@ use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use caudal_core::{ErrorDetail, JsonRpcError};
+use caudal_core::{ErrorDetail, JsonRpcError, RawJson};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 pub use tower_layer::Layer;
 pub use tower_service::Service;
 
 use crate::context::{Context, Maker};
-use crate::dispatch::{Arriving, Exchange, Invoked, invalid_params};
+use crate::dispatch::{Arriving, Exchange, Invoked};
 use crate::handler::{BoxFuture, Invoke, Settings, first_poll};
 
 /// A call on its way to its handler.
@@ -69,7 +69,10 @@ impl Incoming {
         let link = self.context.peer().link();
         let params = serde_json::from_str(text).map_err(|error| match link.detail() {
             ErrorDetail::Minimal => JsonRpcError::invalid_params(),
-            _ => invalid_params(self.params.is_none(), &error),
+            _ => {
+                let params = self.params().and_then(|raw| RawJson::parse(raw.get()).ok());
+                JsonRpcError::wrong_params::<P>(params, &error)
+            }
         })?;
         let maker = Maker {
             link,
@@ -138,7 +141,7 @@ where
     ) -> Invoked<'a> {
         let (id, params) = match arriving.read::<Option<Box<RawValue>>>() {
             Ok(accepted) => accepted,
-            Err(refused) => return exchange.refuse(refused),
+            Err(refused) => return exchange.refuse(refused, maker.method),
         };
         maker.id = id;
         let context = maker.context();

@@ -85,6 +85,11 @@
 //! sends arrives before its answer. The entries of a batch run concurrently; their
 //! answers keep their order.
 //!
+//! There is one exception. While a notification or a serial method runs, no request
+//! of the other side starts. If it calls the other side, and that side must call
+//! back before it can answer, both wait until the call times out. Such a handler
+//! hands the work to a task of its own.
+//!
 //! A handler is polled once by the connection's own task and answered at once if it
 //! is ready; one that must wait is moved to a task of its own. So do not block in
 //! it: a [blocking](Method::blocking) handler has threads for that.
@@ -94,12 +99,32 @@
 //! timeout (30 s unless said otherwise), or the end of the connection with its
 //! reason. [`CallError::may_have_run`] says whether it may have been carried out.
 //!
+//! # Errors
+//! A handler returns a [`JsonRpcError`], and the caller gets its code, message and
+//! data. A cause that is nobody else's business goes through [`internal`]: it is
+//! logged under a number, and the answer is -32603 with that number. So is a panic.
+//! `?` on a call that a handler makes itself passes an error with a code of the
+//! application on, and answers -32603 with the reason for any other.
+//!
+//! ```
+//! use caudal::{JsonRpcError, Router};
+//!
+//! let router = Router::new().method("read", |(path,): (String,)| async move {
+//!     if path.starts_with('/') {
+//!         return Err(JsonRpcError::new(1001, "only relative paths"));
+//!     }
+//!     tokio::fs::read_to_string(path).await.map_err(caudal::internal)
+//! });
+//! # let _ = router;
+//! ```
+//!
 //! # Cancel safety
 //! Dropping a call forgets it, and tells the other side where the [`Dialect`] has a
 //! way to. [`Peer::notify`] and [`Batch::send`] send all or nothing. A handler is
-//! dropped when its call is cancelled, times out or loses its connection, unless it
-//! [chose to finish](Method::finish_when_cancelled); a panic is answered with
-//! -32603 and a number that is in the log.
+//! dropped when its connection is lost, or its caller cancels it as the [`Dialect`]
+//! says, unless it [chose to finish](Method::finish_when_cancelled); and after its
+//! [own timeout](Method::timeout) in any case. A caller that stops waiting without
+//! a dialect tells nobody, and the handler goes on.
 //!
 //! # Limits
 //! All are on by default; [`Limits`] has the table. At a limit the sender waits or
@@ -109,6 +134,11 @@
 //! `tracing` has a span for each connection and call, [`Peer::stats`] the counts,
 //! [`Config::tap`] every message with [secrets left out](Redacted). With the
 //! feature `metrics`, calls are counted and timed by method.
+//!
+//! The log is seen by a subscriber, such as `tracing_subscriber::fmt::init()` in
+//! `main`; without one it goes nowhere. Internal errors are at ERROR. What the other
+//! side does wrong is at DEBUG, so that it cannot fill the log; a notification with
+//! wrong params or an unknown name is found there alone.
 //!
 //! # Features
 //! | feature | what it adds |
@@ -167,6 +197,7 @@ pub use error::Error;
 pub use event::Event;
 pub use extensions::Extensions;
 pub use handler::{BlockingHandler, IntoMethod, IntoResult, Method};
+pub use incident::internal;
 pub use layer::{Incoming, Next, middleware};
 pub use peer::{Batch, BatchReply, Call, CallFuture, Peer};
 pub use reconnect::{Backoff, Gap};

@@ -52,7 +52,7 @@ pub(crate) struct Route {
     pub(crate) method: Method,
 }
 
-/// Why a method was not registered.
+/// Why a method was not registered. `Debug` prints the same as `Display`.
 ///
 /// ```
 /// use caudal::{RegisterError, Router};
@@ -61,12 +61,15 @@ pub(crate) struct Route {
 /// let error = router.try_method("rpc.stop", || Ok(())).unwrap_err();
 /// assert_eq!(error.to_string(), "`rpc.stop` is reserved: names that begin with `rpc.` belong to the specification");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RegisterError {
     /// There is one already.
     #[error("`{0}` is registered twice; use `replace` to put another handler in its place")]
     Twice(String),
+    /// Two routers have methods of the same names; they are in order.
+    #[error("both routers have {}; rename them, or use another namespace", listed(.0))]
+    Clash(Vec<String>),
     /// The specification keeps `rpc.*` to itself.
     #[error("`{0}` is reserved: names that begin with `rpc.` belong to the specification")]
     Reserved(String),
@@ -82,6 +85,17 @@ pub enum RegisterError {
     /// Both routers have a fallback.
     #[error("both routers have a fallback")]
     TwoFallbacks,
+}
+
+impl fmt::Debug for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
 }
 
 impl Default for Router {
@@ -115,6 +129,25 @@ impl Router {
     /// Serves a method. Notifications of that name reach it too; nobody hears
     /// what they return.
     ///
+    /// The params are one value: a tuple by position, a struct by name. So one param
+    /// is a tuple of one, `|(n,): (u32,)|`; `|n: u32|` would want a bare number in
+    /// the place of all params, which the specification does not allow.
+    ///
+    /// ```
+    /// use caudal::{Context, JsonRpcError, Router};
+    ///
+    /// let router = Router::new()
+    ///     .method("double", |(n,): (u32,)| Ok(n * 2))
+    ///     .method("divide", |(a, b): (i64, i64)| {
+    ///         a.checked_div(b).ok_or_else(|| JsonRpcError::new(1, "by zero"))
+    ///     })
+    ///     .method("greet", |cx: Context| async move {
+    ///         let name: String = cx.peer().call("name", ()).await?;
+    ///         Ok(format!("hello {name}"))
+    ///     });
+    /// # let _ = router;
+    /// ```
+    ///
     /// # Panics
     /// If the name is taken, blank, longer than 256 bytes, or begins with
     /// `rpc.`. For names that are known only at run time there is
@@ -129,6 +162,16 @@ impl Router {
     /// Serves a notification, whose handler finishes before any later message of
     /// its connection starts. A request of that name is answered with `null`, or
     /// whatever the handler returns.
+    ///
+    /// It may call the other side, but not if that must call back before it can
+    /// answer: see [Ordering](crate#ordering).
+    ///
+    /// ```
+    /// use caudal::Router;
+    ///
+    /// let router = Router::new().notification("log", |(line,): (String,)| eprintln!("{line}"));
+    /// # let _ = router;
+    /// ```
     ///
     /// # Panics
     /// As [`method`](Self::method).
@@ -220,8 +263,19 @@ impl Router {
     #[track_caller]
     pub fn namespace(mut self, prefix: &str, other: Self) -> Self {
         self.expect(|router| {
-            for (name, route) in other.routes {
-                router.insert(checked(&format!("{prefix}{name}"))?, route.method)?;
+            let mut clash = Vec::new();
+            let mut routes: Vec<_> = other.routes.into_iter().collect();
+            // So that the same mistake always has the same message.
+            routes.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+            for (name, route) in routes {
+                let name = format!("{prefix}{name}");
+                match router.insert(checked(&name)?, route.method) {
+                    Err(RegisterError::Twice(name)) => clash.push(name),
+                    other => other?,
+                }
+            }
+            if !clash.is_empty() {
+                return Err(RegisterError::Clash(clash));
             }
             match (&router.fallback, other.fallback) {
                 (_, Some(_)) if !prefix.is_empty() => Err(RegisterError::NamespacedFallback),

@@ -185,6 +185,25 @@ async fn accept(hub: Held, listener: Listener, framing: Framing) {
 ///
 /// Cheap to clone. Dropping it changes nothing: the server goes on until
 /// [`shutdown`](Self::shutdown), or the end of the runtime.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use caudal::Router;
+/// use std::time::Duration;
+///
+/// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+/// let server = caudal::serve("tcp://127.0.0.1:0", router).await?;
+/// let peer = caudal::connect(server.endpoint()).await?; // with the port it got
+/// assert_eq!(peer.call::<_, i64>("add", (1, 2)).await?, 3);
+/// assert_eq!((server.connections(), server.accepted()), (1, 1));
+/// assert_eq!(server.stats().requests_served, 1);
+/// for client in server.peers() {
+///     client.notify("goodbye", ()).await?;
+/// }
+/// server.shutdown(Duration::from_secs(5)).await; // lets what runs finish
+/// server.wait().await;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Server {
     endpoint: Arc<Endpoint>,

@@ -74,7 +74,7 @@ impl Watched {
 }
 
 /// A name that a caller made up may be long.
-fn shown(method: &str) -> &str {
+pub(crate) fn shown(method: &str) -> &str {
     const LONGEST: usize = 128;
     method
         .char_indices()

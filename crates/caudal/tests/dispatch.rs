@@ -253,6 +253,44 @@ async fn syntax_comes_before_shape_shape_before_method_method_before_params() {
 }
 
 #[tokio::test]
+async fn wrong_params_are_explained_to_their_sender() {
+    let plain = Router::new()
+        .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .method("none", || Ok(()));
+    let layered = plain
+        .clone()
+        .layer(caudal::middleware(|call, next: caudal::Next| {
+            next.run(call)
+        }));
+    for (method, params, reason) in [
+        ("add", "[1,2,3]", "expected 2 params, found 3"),
+        ("add", "[1]", "expected 2 params, found 1"),
+        ("add", "{}", "expected an array of 2, found an object"),
+        ("add", "null", "`params` is missing"),
+        (
+            "add",
+            "[1, 1.5]",
+            "invalid type: floating point `1.5`, expected i64",
+        ),
+        ("none", "[1]", "this method takes no params"),
+    ] {
+        for (router, before) in [(&plain, true), (&plain, false), (&layered, true)] {
+            let call = match before {
+                true => {
+                    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params},"id":1}}"#)
+                }
+                false => {
+                    format!(r#"{{"jsonrpc":"2.0","params":{params},"id":1,"method":"{method}"}}"#)
+                }
+            };
+            let answer = handle(router, &call).await.unwrap();
+            assert_eq!(answer["error"]["code"], -32602, "{call}");
+            assert_eq!(answer["error"]["data"], reason, "{call}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_method_without_params_takes_none_in_any_spelling() {
     let router = Router::new().method("none", || Ok(1));
     for params in [
@@ -311,6 +349,26 @@ fn what_cannot_be_registered_is_refused_and_says_why() {
     ] {
         assert!(std::panic::catch_unwind(build).is_err());
     }
+}
+
+#[test]
+fn routers_that_clash_name_every_method_in_order() {
+    let names = ["d", "b", "a", "c"];
+    let register = |names: &[&str]| {
+        let mut router = Router::new();
+        for name in names {
+            router.try_method(name, || Ok(())).unwrap();
+        }
+        router
+    };
+    let clash = std::panic::catch_unwind(|| register(&names).merge(register(&names[..3])));
+    let text = clash.unwrap_err().downcast::<String>().unwrap();
+    assert_eq!(
+        *text,
+        "both routers have `a`, `b`, `d`; rename them, or use another namespace"
+    );
+    let error = register(&["a"]).try_method("a", || Ok(())).unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
 }
 
 #[tokio::test]

@@ -123,6 +123,104 @@ async fn spans_and_logs_say_what_happened() {
         logged.starts_with("ERROR") && logged.contains("panic: secret"),
         "{logged}"
     );
+    // The span of a call is for DEBUG alone.
+    assert!(logged.contains(r#"method="panic""#), "{logged}");
+}
+
+#[tokio::test]
+async fn an_internal_error_is_logged_with_all_its_sources() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("the order could not be stored")]
+    struct StoreError(#[source] std::io::Error);
+    struct Bad;
+    impl serde::Serialize for Bad {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("no such shape"))
+        }
+    }
+    let log = Log::default();
+    let recorder = Recorder(log.clone(), Mutex::default());
+    let _guard = tracing::subscriber::set_default(recorder);
+    let router = Router::new()
+        .method("store", || {
+            let disk = std::io::Error::other("disk 7 is gone");
+            Err::<(), _>(caudal::internal(StoreError(disk)))
+        })
+        .method("bad", || Ok(Bad))
+        .method("late", || async {
+            tokio::task::yield_now().await;
+            Ok(Bad)
+        });
+    let (peer, _server) = Peer::pair(Router::new(), router);
+    for (method, cause) in [
+        (
+            "store",
+            "cause=the order could not be stored: disk 7 is gone",
+        ),
+        (
+            "bad",
+            "cause=the value could not be serialised: no such shape",
+        ),
+        (
+            "late",
+            "cause=the value could not be serialised: no such shape",
+        ),
+    ] {
+        let error = peer.call::<_, ()>(method, ()).await.unwrap_err();
+        let caudal::CallError::Remote(error) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(error.code, -32603);
+        let number = error.data.unwrap()["correlation"].to_string();
+        let events = log.take();
+        let logged = events
+            .iter()
+            .find(|event| event.starts_with("ERROR"))
+            .unwrap();
+        assert!(logged.contains(number.trim_matches('"')), "{logged}");
+        assert!(logged.contains(cause), "{logged}");
+        // A constructor cannot know for whom it is called.
+        let named = logged.contains(&format!("method={method:?}"));
+        assert_eq!(named, method != "store", "{logged}");
+    }
+}
+
+/// Nobody answers a notification, so the log is where its fault is found; but its
+/// sender cannot make the log loud.
+#[tokio::test]
+async fn a_notification_that_failed_is_logged_with_the_reason() {
+    let log = Log::default();
+    let recorder = Recorder(log.clone(), Mutex::default());
+    let _guard = tracing::subscriber::set_default(recorder);
+    let router = Router::new()
+        .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .notification("refuse", || Err::<(), _>(JsonRpcError::new(7, "not today")));
+    let mut config = Config::default();
+    config.policy.error_detail = caudal::ErrorDetail::Minimal;
+    let (peer, mut raw) = Raw::serve(router, config);
+    let long = "x".repeat(200);
+    for (method, params) in [("add", "[1]"), ("refuse", "[]"), (&*long, "[]")] {
+        raw.send(&format!(
+            r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#
+        ))
+        .await;
+    }
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#)
+        .await;
+    raw.line().await;
+    drop(peer);
+    let events = log.take();
+    let has = |method: &str, reason: &str| {
+        events.iter().any(|event| {
+            event.starts_with("DEBUG")
+                && event.contains(&format!("method={method:?}"))
+                && event.contains(reason)
+        })
+    };
+    assert!(has("add", "expected 2 params, found 1"), "{events:?}");
+    assert!(has("refuse", "not today (code 7)"), "{events:?}");
+    assert!(has(&"x".repeat(128), "Method not found"), "{events:?}");
+    assert!(!events.iter().any(|event| event.starts_with("WARN")));
 }
 
 /// Proves: A39
@@ -140,6 +238,8 @@ async fn a_timeout_is_logged() {
             .any(|e| e.contains("no answer came in time") && e.contains("id=1")),
         "{events:?}"
     );
+    let named = |e: &String| e.contains("no answer came in time") && e.contains("never");
+    assert!(events.iter().any(named), "{events:?}");
 }
 
 #[tokio::test]

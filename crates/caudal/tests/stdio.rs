@@ -552,7 +552,7 @@ async fn a_program_that_cannot_be_started_is_a_clear_error() {
     let error = connect("cmd:/no/such/program -v").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot connect to `cmd:/no/such/program -v`"
+        "cannot connect to `cmd:/no/such/program -v`; install the program, or write its path"
     );
     let Error::Connect { cause, .. } = &error else {
         panic!("{error:?}");

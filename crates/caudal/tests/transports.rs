@@ -858,7 +858,10 @@ async fn a_live_socket_is_not_replaced() {
     let error = serve(Endpoint::unix(&path), methods()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("cannot listen on `unix:{}`", path.display())
+        format!(
+            "cannot listen on `unix:{}`; stop the other server, or choose another path",
+            path.display()
+        )
     );
     assert_eq!(
         error.source().unwrap().to_string(),
@@ -898,9 +901,17 @@ async fn a_file_that_is_no_socket_is_not_replaced() {
     let link = scratch.0.join("link");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     assert!(serve(Endpoint::unix(&link), methods()).await.is_err());
-    let missing = scratch.0.join("no/such/directory");
-    let error = serve(Endpoint::unix(missing), methods()).await.unwrap_err();
-    assert!(matches!(error, Error::Listen { .. }));
+    let directory = scratch.0.join("no/such");
+    let missing = Endpoint::unix(directory.join("socket"));
+    let error = serve(&missing, methods()).await.unwrap_err();
+    assert!(matches!(error, Error::Listen { .. }) && !error.is_recoverable());
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot listen on `{missing}`; make the directory `{}` first",
+            directory.display()
+        )
+    );
 }
 
 #[tokio::test]
@@ -972,11 +983,58 @@ async fn a_closed_port_may_be_tried_again() {
         panic!("{error:?}");
     };
     assert_eq!(cause.kind(), std::io::ErrorKind::ConnectionRefused);
-    assert_eq!(error.to_string(), format!("cannot connect to `{endpoint}`"));
+    assert_eq!(
+        error.to_string(),
+        format!("cannot connect to `{endpoint}`; start the server first, or mend the address")
+    );
+    // As `main` prints it.
+    assert_eq!(format!("{error:?}"), format!("{error}: {cause}"));
     assert!(error.is_recoverable());
     let scratch = Scratch::new();
     let error = connect(Endpoint::unix(scratch.socket())).await.unwrap_err();
     assert!(matches!(error, Error::Connect { .. }) && error.is_recoverable());
+    assert!(
+        error
+            .to_string()
+            .ends_with("; start the server first, or mend the path")
+    );
+}
+
+#[tokio::test]
+async fn nobody_listens_on_port_0_and_never_will() {
+    let error = within(connect("tcp://127.0.0.1:0").into_future())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot connect to `tcp://127.0.0.1:0`; port 0 is for listening, use 1–65535"
+    );
+    assert!(!error.is_recoverable());
+}
+
+#[tokio::test]
+async fn an_address_in_use_says_what_to_try() {
+    let first = serve("tcp://127.0.0.1:0", methods()).await.unwrap();
+    let error = serve(first.endpoint(), methods()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot listen on `{}`; stop whoever has the port, choose another, or 0 for a free one",
+            first.endpoint()
+        )
+    );
+    assert!(error.is_recoverable());
+    let scratch = Scratch::new();
+    let first = serve(Endpoint::unix(scratch.socket()), methods())
+        .await
+        .unwrap();
+    let error = serve(first.endpoint(), methods()).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("; stop the other server, or choose another path")
+    );
+    assert!(error.is_recoverable());
 }
 
 /// Proves: A84, A86

@@ -86,7 +86,7 @@ impl<'a> Request<'a> {
         };
         params
             .read()
-            .map_err(|error| JsonRpcError::invalid_params().and_data(error.to_string()))
+            .map_err(|error| JsonRpcError::wrong_params::<T>(Some(params), &error))
     }
 }
 

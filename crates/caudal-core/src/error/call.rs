@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::code::{CodeClass, ErrorCode};
 use super::wire::JsonRpcError;
 use crate::decode::DecodeError;
 use crate::encode::EncodeError;
@@ -21,9 +22,10 @@ use crate::encode::EncodeError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The other side answered with an error.
-    #[error("the other side answered with an error")]
-    Remote(#[from] JsonRpcError),
+    /// The other side answered with an error, which is told in full: it is no
+    /// [`source`](StdError::source).
+    #[error("the other side answered: {0}")]
+    Remote(JsonRpcError),
     /// No answer came in time. The call may still have run.
     #[error("no answer came in time")]
     Timeout,
@@ -73,28 +75,64 @@ impl CallError {
 
     /// Whether the call may have been carried out by the other side.
     ///
+    /// It has not if it was never sent, or if the answer is -32700, -32600 or
+    /// -32601: by the specification nobody understood it, or there is no such
+    /// method. After -32602 it may have: a handler can find out half-way.
+    ///
     /// ```
-    /// use caudal_core::CallError;
+    /// use caudal_core::{CallError, JsonRpcError};
     ///
     /// assert!(CallError::Timeout.may_have_run());
     /// assert!(!CallError::TooManyPending { limit: 1024 }.may_have_run());
+    /// assert!(!CallError::from(JsonRpcError::method_not_found()).may_have_run());
     /// ```
     #[must_use]
     pub const fn may_have_run(&self) -> bool {
-        !matches!(
-            self,
-            Self::TooManyPending { .. } | Self::Encode(_) | Self::AlreadyClosed(_)
-        )
+        match self {
+            Self::TooManyPending { .. } | Self::Encode(_) | Self::AlreadyClosed(_) => false,
+            Self::Remote(error) => !matches!(
+                error.code,
+                ErrorCode::PARSE_ERROR | ErrorCode::INVALID_REQUEST | ErrorCode::METHOD_NOT_FOUND
+            ),
+            _ => true,
+        }
     }
 }
 
-/// What a handler answers when a call of its own fails: the error of the other
-/// side as it came, and for anything else -32603 with the reason.
+impl From<JsonRpcError> for CallError {
+    fn from(error: JsonRpcError) -> Self {
+        Self::Remote(error)
+    }
+}
+
+/// What a handler answers when a call of its own fails.
+///
+/// An error with a code of the application (any but -32768 to -32000) is passed on
+/// as it came. All others are about the call that failed and not about the one
+/// that is answered, so they become -32603, and `data.reason` tells what failed.
+/// Who passes everything on, as a proxy does, takes the error out:
+///
+/// ```
+/// use caudal_core::{CallError, ErrorCode, JsonRpcError};
+///
+/// let failed = || CallError::from(JsonRpcError::unknown_method("name"));
+/// let answer = JsonRpcError::from(failed());
+/// assert_eq!(answer.code, ErrorCode::INTERNAL_ERROR);
+///
+/// let passed_on = match failed() {
+///     CallError::Remote(error) => error,
+///     other => other.into(),
+/// };
+/// assert_eq!(passed_on.message, "Method not found: name");
+/// ```
 impl From<CallError> for JsonRpcError {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Remote(error) => error,
-            other => Self::internal_error().and_data(json!({ "reason": other.to_string() })),
+            CallError::Remote(error) if error.code.class() == CodeClass::Application => error,
+            other => {
+                let reason = format!("a call that the handler made failed: {other}");
+                Self::internal_error().and_data(json!({ "reason": reason }))
+            }
         }
     }
 }

@@ -23,6 +23,7 @@
 mod call;
 mod code;
 mod incident;
+mod params;
 mod wire;
 
 pub use call::{CallError, CloseReason};

@@ -1,5 +1,7 @@
 //! The error object that travels.
 
+use std::fmt::{self, Write};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -11,7 +13,8 @@ use crate::message::ErrorMembers;
 /// The `error` of a response: a code, a message, and data if there is any.
 ///
 /// It is a `std::error::Error`, so `?` carries it through a handler, but it is
-/// data: it says what the other side was told, not what went wrong inside.
+/// data: it says what the other side was told, not what went wrong inside. What it
+/// prints has the beginning of its data, unless the message tells that already.
 ///
 /// ```
 /// use caudal_core::{ErrorCode, JsonRpcError};
@@ -19,7 +22,7 @@ use crate::message::ErrorMembers;
 ///
 /// let error = JsonRpcError::with_data(1001, "out of stock", json!({ "sku": "A1" }));
 /// assert_eq!(error.code, ErrorCode::from(1001));
-/// assert_eq!(error.to_string(), "out of stock (code 1001)");
+/// assert_eq!(error.to_string(), r#"out of stock (code 1001): {"sku":"A1"}"#);
 /// assert_eq!(
 ///     serde_json::to_string(&error)?,
 ///     r#"{"code":1001,"message":"out of stock","data":{"sku":"A1"}}"#,
@@ -28,7 +31,7 @@ use crate::message::ErrorMembers;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Error)]
 #[serde(try_from = "ErrorMembers")]
-#[error("{message} (code {code})")]
+#[error("{message} (code {code}){}", Shown(.message, .data.as_ref()))]
 pub struct JsonRpcError {
     /// What kind of error it is.
     pub code: ErrorCode,
@@ -168,6 +171,63 @@ impl JsonRpcError {
 
     fn standard(code: ErrorCode) -> Self {
         Self::new(code, code.message().unwrap_or_default())
+    }
+}
+
+/// Data behind a colon, as far as one line has room for it and the message does not
+/// say it already.
+struct Shown<'a>(&'a str, Option<&'a Value>);
+
+impl Shown<'_> {
+    fn is_told(&self, data: &Value) -> bool {
+        match data {
+            Value::Null => true,
+            Value::String(text) => self.0.contains(text.as_str()),
+            Value::Number(number) => self.0.contains(&number.to_string()),
+            // Few, since each is looked for in all of the message.
+            Value::Object(members) if members.len() <= 4 => members
+                .values()
+                .all(|value| !value.is_object() && self.is_told(value)),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 200;
+        let Some(data) = self.1.filter(|data| !self.is_told(data)) else {
+            return Ok(());
+        };
+        f.write_str(": ")?;
+        let mut line = Line {
+            out: f,
+            left: SHOWN,
+        };
+        let whole = match data {
+            Value::String(text) => line.write_str(text),
+            other => write!(line, "{other}"),
+        };
+        whole.or_else(|_| f.write_char('…'))
+    }
+}
+
+/// Takes so many characters and then fails; none of them moves the cursor.
+struct Line<'a, 'f> {
+    out: &'a mut fmt::Formatter<'f>,
+    left: usize,
+}
+
+impl Write for Line<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
+            match c.is_control() {
+                true => write!(self.out, "{}", c.escape_default())?,
+                false => self.out.write_char(c)?,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::link::{CallOptions, Extension, Link};
 use crate::time::after;
+use crate::watched::shown;
 
 /// A call that is about to be made; made by [`Peer::call`](crate::Peer::call).
 ///
@@ -192,7 +193,12 @@ impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
         };
         let outcome = ready!(this.call.link.poll_outcome(cx, key));
         this.stage = Stage::Done;
-        Poll::Ready(outcome.and_then(|text| read(&text)))
+        let result = outcome.and_then(|text| read(&text));
+        if let Err(error) = &result {
+            let method = shown(this.call.method);
+            tracing::debug!(target: "caudal", method, %error, "a call failed");
+        }
+        Poll::Ready(result)
     }
 }
 

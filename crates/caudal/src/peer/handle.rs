@@ -77,38 +77,84 @@ impl Peer {
     }
 
     /// Runs a connection over any transport, in a task of its own.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+    /// use caudal::transport::Stream;
+    /// use caudal::{Framing, Peer, Router};
+    ///
+    /// let (here, there) = tokio::io::duplex(64 << 10); // any two ends of a pipe
+    /// let stream = |io| Stream::new(io, Framing::Line, 1 << 20);
+    /// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+    /// let _server = Peer::start(stream(there), router);
+    /// let client = Peer::start(stream(here), Router::new());
+    /// assert_eq!(client.call::<_, i64>("add", (1, 2)).await?, 3);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     #[must_use]
+    #[track_caller]
     pub fn start(transport: impl Transport, router: Router) -> Self {
         Self::start_with(transport, router, Config::default())
     }
 
     /// The same with another configuration.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     #[must_use]
+    #[track_caller]
     pub fn start_with(transport: impl Transport, router: Router, config: Config) -> Self {
         Self::owning(super::start(transport, router, config, None, |_| || ()))
     }
 
     /// Two peers that are connected in memory, for tests.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     #[must_use]
+    #[track_caller]
     pub fn pair(one: Router, other: Router) -> (Self, Self) {
         Self::pair_with(one, other, &Config::default())
     }
 
     /// The same with another configuration, of both.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     #[must_use]
+    #[track_caller]
     pub fn pair_with(one: Router, other: Router, config: &Config) -> (Self, Self) {
         let (here, there) = tokio::io::duplex(crate::pool::SIZE);
-        let start = |io, router| {
-            let stream = Stream::new(io, Framing::Line, config.policy.max_message);
-            Self::start_with(stream.with_remote("memory"), router, config.clone())
-        };
-        (start(here, one), start(there, other))
+        let limit = config.policy.max_message;
+        let stream = |io| Stream::new(io, Framing::Line, limit).with_remote("memory");
+        (
+            Self::start_with(stream(here), one, config.clone()),
+            Self::start_with(stream(there), other, config.clone()),
+        )
     }
 
     /// Calls a method of the other side. Nothing is sent before the call is
     /// awaited; dropping it then forgets it.
     ///
-    /// Params are a tuple or a struct; `()` sends none.
+    /// Params are a tuple or a struct; `()` sends none. The result is of any type
+    /// that deserialises; where it is not used, `()` takes a `null`, and
+    /// [`IgnoredAny`](serde::de::IgnoredAny) whatever comes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+    /// # use caudal::{Peer, Router};
+    /// # let router = Router::new()
+    /// #     .method("add", |(a, b): (i64, i64)| Ok(a + b))
+    /// #     .method("reset", || Ok(()));
+    /// # let (peer, _server) = Peer::pair(Router::new(), router);
+    /// let sum: i64 = peer.call("add", (1, 2)).await?;
+    /// assert_eq!(sum, 3);
+    /// peer.call::<_, ()>("reset", ()).await?; // nothing to use
+    /// # Ok(()) }
+    /// ```
     pub fn call<'a, P: Serialize, T: DeserializeOwned>(
         &'a self,
         method: &'a str,
@@ -140,6 +186,15 @@ impl Peer {
 
     /// Sends a notification: returns when it is on its way, which is at once
     /// unless too much waits to be sent.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+    /// # use caudal::{Peer, Router};
+    /// # let router = Router::new().notification("log", |(line,): (String,)| eprintln!("{line}"));
+    /// # let (peer, _server) = Peer::pair(Router::new(), router);
+    /// peer.notify("log", ("started",)).await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// The connection is closed, or the params do not serialise.

@@ -154,7 +154,7 @@ async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bo
         .await
     };
     let future = later.future.take();
-    let (id, watched) = (&later.id, &later.watched);
+    let (id, method, watched) = (&later.id, &later.method, &later.watched);
     let id = id.as_deref().and_then(|id| Id::parse(id).ok());
     let cancel = link.config.dialect.cancel.as_ref();
     let (outcome, answer) = match end {
@@ -173,7 +173,7 @@ async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bo
         }
     };
     // It may hold what others wait for, and it may panic when it is dropped.
-    exchange.guard(None, |_| drop(future));
+    exchange.guard(None, method, |_| drop(future));
     if let (Some(id), Some(error)) = (id, answer) {
         exchange.error(id, &error);
     }

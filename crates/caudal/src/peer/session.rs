@@ -38,6 +38,7 @@ pub(crate) struct Reconnect {
 ///
 /// `attend` sees it before it begins, and what that returns is called when it has
 /// ended.
+#[track_caller]
 pub(crate) fn start<T: Transport, E: FnOnce() + Send + 'static>(
     transport: T,
     router: impl Into<Arc<Router>>,

@@ -11,7 +11,6 @@
 //!
 //! The first four may end in `?framing=line`, `header` or `concatenated`.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::iter;
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,7 +18,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use caudal_core::Framing;
-use thiserror::Error;
+
+pub use self::error::EndpointError;
+use self::error::{cut, no_scheme};
+
+mod error;
 
 /// An address and its framing; [`Display`](fmt::Display) writes what parses back.
 ///
@@ -83,57 +86,6 @@ pub enum Downlink {
     Poll,
 }
 
-/// Why a text is not an endpoint: the text, at most 128 characters of it, and
-/// where there is a second field, what to try instead.
-///
-/// ```
-/// let error = caudal::Endpoint::try_from("tpc://a:1").unwrap_err();
-/// assert_eq!(
-///     error.to_string(),
-///     "`tpc://a:1` has an unknown scheme; did you mean `tcp://a:1`?",
-/// );
-/// ```
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
-pub enum EndpointError {
-    #[error("the endpoint is empty; try `stdio:` or `tcp://localhost:4017`")]
-    Empty,
-    #[error("`{0}` has no scheme; try `{1}`")]
-    NoScheme(String, String),
-    #[error("`{0}` has an unknown scheme; did you mean `{1}`?")]
-    MisspeltScheme(String, String),
-    #[error("`{0}` has an unknown scheme; use one of {known}", known = SCHEMES.join(" "))]
-    UnknownScheme(String),
-    #[error("`{0}` has no valid host; write one as in `localhost:4017` or `[::1]:4017`")]
-    BadHost(String),
-    #[error("`{0}` has no port; try `{1}`")]
-    NoPort(String, String),
-    #[error("`{0}` has a bad port; use 1–65535, or 0 to listen on a free one")]
-    BadPort(String),
-    #[error("`{0}` has no path; try `unix:/tmp/caudal.sock`")]
-    NoPath(String),
-    #[error("`{0}` has a host before its path; try `{1}`")]
-    UnixHost(String, String),
-    #[error("`{0}` has no program; try `cmd:pylsp`")]
-    NoProgram(String),
-    #[error("`{0}` has an open quote or ends in a backslash; close or quote it")]
-    OpenQuote(String),
-    #[error("`{0}` has {1:?} in its URL; percent-encode it")]
-    BadCharacter(String, char),
-    #[error("`{0}` has an unknown fragment; HTTP has `#sse` and `#poll`, WebSocket none")]
-    UnknownFragment(String),
-    #[error("`{0}` has an unknown framing; use `line`, `header` or `concatenated`")]
-    UnknownFraming(String),
-    #[error("`{0}` has a framing, but WebSocket and HTTP bring their own; remove `?framing=`")]
-    FramingRefused(String),
-    #[error("`{0}` has something behind its address; only `?framing=…` may follow")]
-    Trailing(String),
-}
-
-const SCHEMES: [&str; 8] = [
-    "stdio:", "tcp://", "unix:", "cmd:", "ws://", "wss://", "http://", "https://",
-];
 const FRAMINGS: [(&str, Framing); 3] = [
     ("line", Framing::Line),
     ("header", Framing::Header),
@@ -303,6 +255,18 @@ impl FromStr for Endpoint {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
+        Self::read(text).map_err(|error| match text.trim() {
+            trimmed if trimmed == text => error,
+            trimmed => match Self::read(trimmed) {
+                Ok(_) => EndpointError::Spaces(cut(text), cut(trimmed)),
+                Err(error) => error,
+            },
+        })
+    }
+}
+
+impl Endpoint {
+    fn read(text: &str) -> Result<Self, EndpointError> {
         let (body, option) = split_option(text);
         let (scheme, rest) = body.split_once(':').unwrap_or_default();
         let address = match (scheme, rest.strip_prefix("//")) {
@@ -312,7 +276,10 @@ impl FromStr for Endpoint {
             ("unix", path) => unix(text, path, rest)?,
             ("cmd", _) => command(text, rest)?,
             ("ws" | "wss" | "http" | "https", Some(_)) => return url(text).map(Self::new),
-            ("tcp" | "ws" | "wss" | "http" | "https", None) => return Err(misspelt(text)),
+            ("tcp" | "ws" | "wss" | "http" | "https", None) => {
+                let hint = format!("{scheme}://{}", after_scheme(text).trim_start_matches('/'));
+                return Err(EndpointError::NoSlashes(cut(text), cut(&hint)));
+            }
             _ => return Err(no_scheme(text)),
         };
         let framing = match option {
@@ -339,7 +306,7 @@ fn split_option(text: &str) -> (&str, Option<&str>) {
 }
 
 fn tcp(text: &str, authority: &str) -> Result<Address, EndpointError> {
-    if authority.contains('?') {
+    if authority.find(['?', '/', '#']).is_some_and(|at| at > 0) {
         return Err(EndpointError::Trailing(cut(text)));
     }
     let parts = host_and_port(authority);
@@ -360,7 +327,9 @@ fn unix(text: &str, after_slashes: Option<&str>, rest: &str) -> Result<Address, 
         return Err(EndpointError::NoPath(cut(text)));
     }
     if after_slashes.is_some() && !path.starts_with('/') {
-        let hint = text.replacen("//", "/", 1);
+        // One name is a relative path; of more, the first was meant to have a slash.
+        let slash = if path.contains('/') { "/" } else { "" };
+        let hint = text.replacen("//", slash, 1);
         return Err(EndpointError::UnixHost(cut(text), cut(&hint)));
     }
     Ok(Address::Unix { path: path.into() })
@@ -429,80 +398,13 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<&str>)> {
     Some((host, Some(port).filter(|port| !port.is_empty())))
 }
 
+fn after_scheme(text: &str) -> &str {
+    text.split_once(':').unwrap_or_default().1
+}
+
 /// Reads a port; unlike `parse` it refuses a plus sign.
 fn number(port: &str) -> Option<u16> {
     port.parse().ok().filter(|_| !port.starts_with('+'))
-}
-
-/// Says what a text with none of the known schemes was probably meant to be.
-fn no_scheme(text: &str) -> EndpointError {
-    let (body, _) = split_option(text);
-    let (word, rest) = text.split_once(':').unwrap_or_default();
-    let is_word = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
-    let has_word = !word.is_empty() && word.chars().all(is_word);
-    let has_port = has_word && rest.starts_with(|c: char| c.is_ascii_digit());
-    let path_like = text.starts_with(['/', '.']) || body.ends_with(".sock");
-    let hint = if text.trim().is_empty() {
-        return EndpointError::Empty;
-    } else if let Some(known) = SCHEMES.iter().find(|known| name(known) == body) {
-        text.replacen(body, known, 1)
-    } else if has_port || text.starts_with(['[', ':']) {
-        format!("tcp://{text}")
-    } else if has_word {
-        return misspelt(text);
-    } else if path_like && !text.contains(char::is_whitespace) {
-        format!("unix:{text}")
-    } else {
-        format!("cmd:{text}")
-    };
-    EndpointError::NoScheme(cut(text), cut(&hint))
-}
-
-fn misspelt(text: &str) -> EndpointError {
-    let (word, rest) = text.split_once(':').unwrap_or((text, ""));
-    let word = word.to_ascii_lowercase();
-    let known = SCHEMES.map(|known| (distance(&word, name(known)), known));
-    // A distance of the whole name would make `ws` of any two letters.
-    let near = |(distance, known): &(usize, &str)| *distance <= 2 && *distance < name(known).len();
-    let Some((_, known)) = known
-        .into_iter()
-        .filter(near)
-        .min_by_key(|(distance, _)| *distance)
-    else {
-        return EndpointError::UnknownScheme(cut(text));
-    };
-    let rest = if known.ends_with('/') {
-        rest.trim_start_matches('/')
-    } else {
-        rest
-    };
-    EndpointError::MisspeltScheme(cut(text), cut(&format!("{known}{rest}")))
-}
-
-fn name(scheme: &str) -> &str {
-    scheme.trim_end_matches(['/', ':'])
-}
-
-/// Counts the letters to insert, remove or replace (Levenshtein, one row).
-fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (1..=to.len()).collect();
-    for (index, a) in from.bytes().enumerate() {
-        let (mut diagonal, mut left) = (index, index + 1);
-        for (cell, b) in row.iter_mut().zip(to.bytes()) {
-            left = (diagonal + usize::from(a != b))
-                .min(left + 1)
-                .min(*cell + 1);
-            diagonal = std::mem::replace(cell, left);
-        }
-    }
-    row.last().copied().unwrap_or(from.len())
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(128) {
-        Some((end, _)) => text.split_at(end).0.to_owned() + "…",
-        None => text.to_owned(),
-    }
 }
 
 impl fmt::Display for Endpoint {
@@ -560,249 +462,5 @@ impl From<&Self> for Endpoint {
     }
 }
 
-/// Lets one signature take texts and endpoints, whose conversion cannot fail.
-impl From<Infallible> for EndpointError {
-    fn from(never: Infallible) -> Self {
-        match never {}
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn http(url: &str, downlink: Downlink) -> Endpoint {
-        let url = url.to_owned();
-        Endpoint::new(Address::Http { url, downlink })
-    }
-
-    fn ws(url: &str) -> Endpoint {
-        Endpoint::new(Address::WebSocket {
-            url: url.to_owned(),
-        })
-    }
-
-    #[test]
-    fn every_address_is_read_and_written_back() {
-        let none: [&str; 0] = [];
-        let header = |endpoint: Endpoint| endpoint.with_framing(Framing::Header);
-        // A third column where the text is written in another way.
-        let good = [
-            ("stdio:", Endpoint::stdio(), ""),
-            ("stdio:?framing=line", Endpoint::stdio(), "stdio:"),
-            ("stdio:?framing=header", header(Endpoint::stdio()), ""),
-            ("tcp://a:1", Endpoint::tcp("a", 1), ""),
-            ("tcp://0.0.0.0:0", Endpoint::tcp("0.0.0.0", 0), ""),
-            ("tcp://[::1]:65535", Endpoint::tcp("[::1]", 65535), ""),
-            (
-                "tcp://[fe80::1%eth0]:1",
-                Endpoint::tcp("fe80::1%eth0", 1),
-                "",
-            ),
-            (
-                "tcp://a:1?framing=header",
-                header(Endpoint::tcp("a", 1)),
-                "",
-            ),
-            (
-                "tcp://a:1?framing=concatenated",
-                Endpoint::tcp("a", 1).with_framing(Framing::Concatenated),
-                "",
-            ),
-            ("unix:x.sock", Endpoint::unix("x.sock"), ""),
-            ("unix:/tmp/a b?c", Endpoint::unix("/tmp/a b?c"), ""),
-            ("unix:///tmp/x", Endpoint::unix("/tmp/x"), "unix:/tmp/x"),
-            ("unix:////tmp/x", Endpoint::unix("//tmp/x"), ""),
-            ("unix:x?framing=header", header(Endpoint::unix("x")), ""),
-            (
-                "unix:x?framing=header?framing=line",
-                Endpoint::unix("x?framing=header"),
-                "",
-            ),
-            ("cmd:pylsp", Endpoint::command("pylsp", none), ""),
-            (
-                "cmd:pylsp?framing=header",
-                header(Endpoint::command("pylsp", none)),
-                "",
-            ),
-            (
-                "cmd:pylsp ?framing=header",
-                header(Endpoint::command("pylsp", none)),
-                "cmd:pylsp?framing=header",
-            ),
-            ("cmd:a 'b c' ''", Endpoint::command("a", ["b c", ""]), ""),
-            (
-                "cmd:a \"it's\" $HOME",
-                Endpoint::command("a", ["it's", "$HOME"]),
-                "cmd:a \"it's\" '$HOME'",
-            ),
-            (
-                "cmd:curl x/?framing=header&y",
-                Endpoint::command("curl", ["x/?framing=header&y"]),
-                "cmd:curl 'x/?framing=header&y'?framing=line",
-            ),
-            (
-                "cmd:a 'b?framing=header'?framing=line",
-                Endpoint::command("a", ["b?framing=header"]),
-                "",
-            ),
-            ("ws://a", ws("ws://a"), ""),
-            (
-                "wss://u:p@[::1]:1/x?framing=a&b=c",
-                ws("wss://u:p@[::1]:1/x?framing=a&b=c"),
-                "",
-            ),
-            ("http://a:/", http("http://a:/", Downlink::None), ""),
-            (
-                "http://a:80/x#sse",
-                http("http://a:80/x", Downlink::Sse),
-                "",
-            ),
-            ("https://a?b#poll", http("https://a?b", Downlink::Poll), ""),
-        ];
-        for (text, endpoint, written) in good {
-            assert_eq!(text.parse().as_ref(), Ok(&endpoint), "{text}");
-            let written = if written.is_empty() { text } else { written };
-            assert_eq!(endpoint.to_string(), written);
-            assert_eq!(written.parse(), Ok(endpoint), "{written}");
-        }
-    }
-
-    #[test]
-    fn every_error_says_what_to_do() {
-        let host = "no valid host; write one as in `localhost:4017` or `[::1]:4017`";
-        let port = "a bad port; use 1–65535, or 0 to listen on a free one";
-        let scheme =
-            "an unknown scheme; use one of stdio: tcp:// unix: cmd: ws:// wss:// http:// https://";
-        let framing = "an unknown framing; use `line`, `header` or `concatenated`";
-        let refused = "a framing, but WebSocket and HTTP bring their own; remove `?framing=`";
-        let fragment = "an unknown fragment; HTTP has `#sse` and `#poll`, WebSocket none";
-        let trailing = "something behind its address; only `?framing=…` may follow";
-        let quote = "an open quote or ends in a backslash; close or quote it";
-        let bad = [
-            ("a:1", "no scheme; try `tcp://a:1`"),
-            (
-                "a-b.c:1?framing=header",
-                "no scheme; try `tcp://a-b.c:1?framing=header`",
-            ),
-            ("[::1]:1", "no scheme; try `tcp://[::1]:1`"),
-            ("stdio", "no scheme; try `stdio:`"),
-            (
-                "stdio?framing=header",
-                "no scheme; try `stdio:?framing=header`",
-            ),
-            ("/tmp/x.sock", "no scheme; try `unix:/tmp/x.sock`"),
-            ("x.sock", "no scheme; try `unix:x.sock`"),
-            ("pylsp", "no scheme; try `cmd:pylsp`"),
-            ("./serve -p a:1", "no scheme; try `cmd:./serve -p a:1`"),
-            ("tpc://a:1", "an unknown scheme; did you mean `tcp://a:1`?"),
-            ("TCP://a:1", "an unknown scheme; did you mean `tcp://a:1`?"),
-            ("tcp:a:1", "an unknown scheme; did you mean `tcp://a:1`?"),
-            ("htp:/a", "an unknown scheme; did you mean `http://a`?"),
-            (
-                "unx:/tmp/x",
-                "an unknown scheme; did you mean `unix:/tmp/x`?",
-            ),
-            ("sdtio:", "an unknown scheme; did you mean `stdio:`?"),
-            ("gopher://a", scheme),
-            ("ab:c", scheme),
-            ("tcp://a", "no port; try `tcp://a:4017`"),
-            ("tcp://a:", "no port; try `tcp://a:4017`"),
-            (
-                "tcp://[::1]?framing=header",
-                "no port; try `tcp://[::1]:4017?framing=header`",
-            ),
-            ("tcp://", host),
-            ("tcp://:1", host),
-            ("tcp://::1:1", host),
-            ("tcp://[a]:1", host),
-            ("tcp://u@a:1", host),
-            ("http:///a", host),
-            ("tcp://a:65536", port),
-            ("tcp://a:+1", port),
-            ("tcp://a:1/", port),
-            ("ws://a:x", port),
-            ("unix:", "no path; try `unix:/tmp/caudal.sock`"),
-            (
-                "unix://?framing=line",
-                "no path; try `unix:/tmp/caudal.sock`",
-            ),
-            ("unix://tmp/x", "a host before its path; try `unix:/tmp/x`"),
-            ("cmd:", "no program; try `cmd:pylsp`"),
-            ("cmd: ?framing=line", "no program; try `cmd:pylsp`"),
-            ("cmd:'' a", "no program; try `cmd:pylsp`"),
-            ("cmd:a 'b", quote),
-            ("cmd:a\\", quote),
-            ("stdio:?framing=lsp", framing),
-            ("tcp://a:1?framing=", framing),
-            ("cmd:a ?framing=content-length", framing),
-            ("ws://a?framing=line", refused),
-            ("http://a?framing=x#sse", refused),
-            ("http://a#sse?framing=line", refused),
-            ("http://a#ses", fragment),
-            ("http://a#", fragment),
-            ("ws://a#sse", fragment),
-            ("stdio://", trailing),
-            ("tcp://a:1?frame=line", trailing),
-            ("http://a/b c", "' ' in its URL; percent-encode it"),
-            (
-                "http://a\\@localhost",
-                "'\\\\' in its URL; percent-encode it",
-            ),
-        ];
-        for (text, message) in bad {
-            let error = Endpoint::try_from(text).unwrap_err().to_string();
-            assert_eq!(error, format!("`{text}` has {message}"));
-        }
-        for text in ["", " "] {
-            let error = Endpoint::try_from(text).unwrap_err().to_string();
-            assert_eq!(
-                error,
-                "the endpoint is empty; try `stdio:` or `tcp://localhost:4017`"
-            );
-        }
-    }
-
-    #[test]
-    fn a_very_long_text_is_cut_between_characters() {
-        let error = Endpoint::try_from("é".repeat(1000)).unwrap_err();
-        let (text, hint) = ("é".repeat(128) + "…", format!("cmd:{}…", "é".repeat(124)));
-        assert_eq!(error, EndpointError::NoScheme(text, hint));
-    }
-
-    #[test]
-    fn one_signature_takes_texts_and_endpoints() {
-        fn take(
-            endpoint: impl TryInto<Endpoint, Error: Into<EndpointError>>,
-        ) -> Result<Endpoint, EndpointError> {
-            endpoint.try_into().map_err(Into::into)
-        }
-        let endpoint = Endpoint::tcp("a", 1);
-        let text = endpoint.to_string();
-        assert_eq!(take("tcp://a:1"), Ok(endpoint.clone()));
-        assert_eq!(take(&text), Ok(endpoint.clone()));
-        assert_eq!(take(text), Ok(endpoint.clone()));
-        assert_eq!(take(&endpoint), Ok(endpoint.clone()));
-        assert_eq!(take(endpoint.clone()), Ok(endpoint));
-    }
-
-    #[test]
-    fn only_hosts_of_this_machine_are_loopback() {
-        let near = "stdio: unix:x cmd:a tcp://LocalHost:1 tcp://127.9.9.9:1 tcp://[::1]:1 \
-                    ws://localhost/x http://u:p@127.0.0.1:1/ https://[::1]?a#sse";
-        for text in near.split_whitespace() {
-            assert!(text.parse::<Endpoint>().unwrap().is_loopback(), "{text}");
-        }
-        let far = "tcp://a:1 tcp://0.0.0.0:0 tcp://[::]:1 tcp://128.0.0.1:1 ws://localhost.a \
-                   http://localhost@a http://a/@localhost https://a?@localhost http://127.1";
-        for text in far.split_whitespace() {
-            assert!(!text.parse::<Endpoint>().unwrap().is_loopback(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_message_based_transport_keeps_its_own_framing() {
-        let endpoint = ws("ws://a").with_framing(Framing::Header);
-        assert_eq!(endpoint, ws("ws://a"));
-    }
-}
+mod tests;

@@ -9,7 +9,6 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::task;
 use std::time::Duration;
 
@@ -20,10 +19,14 @@ use serde_json::value::RawValue;
 
 use crate::context::{Context, Maker};
 use crate::dispatch::{Arriving, Exchange, Invoked, Later};
+use crate::incident;
 use crate::layer::Incoming;
 use crate::params::NoParams;
-use crate::peer::Link;
 use crate::watched::Watched;
+
+use self::blocking::on_blocking_pool;
+
+mod blocking;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -82,6 +85,9 @@ impl Method {
 
     /// Lets no later message of the connection start before a call of this
     /// method has finished, as it is for notifications. Responses pass.
+    ///
+    /// It may call the other side, but that side's requests wait too: if it must call
+    /// back before it can answer, both wait until the call times out.
     ///
     /// ```
     /// let method = caudal::Method::new(|| async { Ok("ready") }).serial();
@@ -162,7 +168,7 @@ impl fmt::Debug for Method {
 /// JSON that is text already is returned as `Box<RawValue>` and copied as it is.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
-    note = "it returns `Result<T, JsonRpcError>` with a `T` that serialises, or nothing"
+    note = "it returns `Result<T, JsonRpcError>` with a `T` that serialises, or nothing: return `Ok(…)` for a value"
 )]
 pub trait IntoResult: Send + 'static {
     /// What is serialised.
@@ -197,7 +203,8 @@ impl IntoResult for () {
     message = "`{Self}` is not a handler",
     label = "takes other arguments, or returns something else",
     note = "a handler is `Fn(P)`, `Fn(Context, P)`, `Fn(Context)` or `Fn()`, where `P` is one value that deserialises: a tuple by position, a struct by name",
-    note = "it returns `Result<T, JsonRpcError>`, nothing, or a `Send` future of either"
+    note = "take several params as one tuple: `|(a, b): (i64, i64)|`, not `|a: i64, b: i64|`",
+    note = "it returns `Result<T, JsonRpcError>`, nothing, or a `Send` future of either: return `Ok(…)` for a value"
 )]
 pub trait IntoMethod<M> {
     /// The handler in its one form.
@@ -301,76 +308,6 @@ shape!(Params [P] P, |cx, params| (params: P = params));
 shape!(OnlyContext [] NoParams, |cx, _params| (context: Context = cx.context()));
 shape!(ContextAndParams [P] P, |cx, params| (context: Context = cx.context(), params: P = params));
 
-async fn on_blocking_pool<R: IntoResult>(
-    link: Arc<Link>,
-    work: impl FnOnce() -> R + Send + 'static,
-) -> R {
-    let job = Job::new(link);
-    let done = Arc::clone(&job);
-    let mut handle = Abandoned(
-        job,
-        tokio::task::spawn_blocking(move || {
-            let _done = Done(done);
-            work()
-        }),
-    );
-    match (&mut handle.1).await {
-        Ok(result) => result,
-        // The panic goes on here, and is caught where any other is.
-        Err(error) => match error.try_into_panic() {
-            Ok(payload) => std::panic::resume_unwind(payload),
-            // The runtime is shutting down; nobody hears an answer.
-            Err(_) => std::future::pending().await,
-        },
-    }
-}
-
-/// Work on the blocking pool, which cannot be stopped: as long as it runs it counts
-/// as in flight, also when nobody waits for it any more.
-struct Job {
-    link: Arc<Link>,
-    state: AtomicU8,
-}
-
-const RUNS: u8 = 0;
-const DONE: u8 = 1;
-const ABANDONED: u8 = 2;
-
-impl Job {
-    fn new(link: Arc<Link>) -> Arc<Self> {
-        let state = AtomicU8::new(RUNS);
-        Arc::new(Self { link, state })
-    }
-}
-
-struct Done(Arc<Job>);
-
-impl Drop for Done {
-    fn drop(&mut self) {
-        if self.0.state.swap(DONE, Ordering::AcqRel) == ABANDONED {
-            self.0.link.uncount_in_flight(true);
-        }
-    }
-}
-
-/// Dropped with the call; work that has not begun never does.
-struct Abandoned<R>(Arc<Job>, tokio::task::JoinHandle<R>);
-
-impl<R> Drop for Abandoned<R> {
-    fn drop(&mut self) {
-        let Job { link, state } = &*self.0;
-        link.count_in_flight(true);
-        let order = Ordering::AcqRel;
-        if state
-            .compare_exchange(RUNS, ABANDONED, order, Ordering::Acquire)
-            .is_err()
-        {
-            link.uncount_in_flight(true);
-        }
-        self.1.abort();
-    }
-}
-
 /// A handler whose types are forgotten.
 pub(crate) trait Invoke: Send + Sync + 'static {
     /// Reads the params, calls the handler, and answers at once if it can.
@@ -406,17 +343,20 @@ where
     ) -> Invoked<'a> {
         let (id, params) = match arriving.read::<P>() {
             Ok(accepted) => accepted,
-            Err(refused) => return exchange.refuse(refused),
+            Err(refused) => return exchange.refuse(refused, maker.method),
         };
         maker.id = id;
-        let _ = exchange.answer(id, || Some((self.call)(maker, params).into_result()));
+        let method = maker.method;
+        let _ = exchange.answer(id, method, || {
+            Some((self.call)(maker, params).into_result())
+        });
         Invoked::Done
     }
 
     fn call(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
         let result = call.read::<P>().and_then(|(mut maker, params)| {
             let value = (self.call)(&mut maker, params).into_result()?;
-            to_raw(&value)
+            to_raw(call.method(), &value)
         });
         Box::pin(std::future::ready(result))
     }
@@ -442,11 +382,13 @@ where
     ) -> Invoked<'a> {
         let (id, params) = match arriving.read::<P>() {
             Ok(accepted) => accepted,
-            Err(refused) => return exchange.refuse(refused),
+            Err(refused) => return exchange.refuse(refused, maker.method),
         };
         maker.id = id;
-        let mut future = None;
-        exchange.guard(id, |_| future = Some(Box::pin((self.call)(maker, params))));
+        let (method, mut future) = (maker.method, None);
+        exchange.guard(id, method, |_| {
+            future = Some(Box::pin((self.call)(maker, params)));
+        });
         match future {
             Some(future) => first_poll(future, id, maker, exchange, settings),
             None => Invoked::Done,
@@ -457,7 +399,8 @@ where
         match call.read::<P>() {
             Ok((mut maker, params)) => {
                 let future = (self.call)(&mut maker, params);
-                Box::pin(async move { to_raw(&future.await.into_result()?) })
+                let method = Arc::clone(call.context().name());
+                Box::pin(async move { to_raw(&method, &future.await.into_result()?) })
             }
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
@@ -475,12 +418,18 @@ pub(crate) fn first_poll<'a>(
     settings: Settings,
 ) -> Invoked<'a> {
     let mut cx = task::Context::from_waker(task::Waker::noop());
-    if !settings.spawn && future.as_mut().poll_reply(&mut cx, id, exchange).is_ready() {
+    let mut poll = || {
+        future
+            .as_mut()
+            .poll_reply(&mut cx, id, maker.method, exchange)
+    };
+    if !settings.spawn && poll().is_ready() {
         return Invoked::Done;
     }
     Invoked::Later(Later {
         future: Some(future),
         id: id.map(|id| id.as_str().into()),
+        method: Arc::clone(maker.method),
         context: maker.context.take(),
         settings,
         watched: Watched::default(),
@@ -493,6 +442,7 @@ pub(crate) trait Running: Send {
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
         id: Option<Id<'_>>,
+        method: &Arc<str>,
         exchange: &mut Exchange<'_>,
     ) -> task::Poll<()>;
 }
@@ -502,9 +452,10 @@ impl<F: Future<Output: IntoResult> + Send> Running for F {
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
         id: Option<Id<'_>>,
+        method: &Arc<str>,
         exchange: &mut Exchange<'_>,
     ) -> task::Poll<()> {
-        exchange.answer(id, || match self.poll(cx) {
+        exchange.answer(id, method, || match self.poll(cx) {
             task::Poll::Ready(result) => Some(result.into_result()),
             task::Poll::Pending => None,
         })
@@ -512,6 +463,6 @@ impl<F: Future<Output: IntoResult> + Send> Running for F {
 }
 
 /// Serialises a result for a layer to see.
-fn to_raw(value: &impl Serialize) -> Result<Box<RawValue>, JsonRpcError> {
-    serde_json::value::to_raw_value(value).map_err(|error| crate::incident::report(error).to_wire())
+fn to_raw(method: &str, value: &impl Serialize) -> Result<Box<RawValue>, JsonRpcError> {
+    serde_json::value::to_raw_value(value).map_err(|error| incident::report(method, error))
 }

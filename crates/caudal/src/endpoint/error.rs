@@ -1,0 +1,173 @@
+//! Why a text is not an endpoint, and what was probably meant.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::net::IpAddr;
+
+use thiserror::Error;
+
+use super::{number, split_option};
+
+/// Why a text is not an endpoint: the text, at most 128 characters of it, and
+/// where there is a second field, what to try instead.
+///
+/// `Debug` prints the same as `Display`, for a `main` that returns it.
+///
+/// ```
+/// let error = caudal::Endpoint::try_from("tpc://a:1").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "`tpc://a:1` has an unknown scheme; did you mean `tcp://a:1`?",
+/// );
+/// ```
+#[derive(Clone, Error, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum EndpointError {
+    #[error("the endpoint is empty; try `stdio:` or `tcp://localhost:4017`")]
+    Empty,
+    #[error("`{0}` has no scheme; try `{1}`")]
+    NoScheme(String, String),
+    #[error("`{0}` has spaces around it; try `{1}`")]
+    Spaces(String, String),
+    #[error("`{0}` has a scheme that needs two slashes; try `{1}`")]
+    NoSlashes(String, String),
+    #[error("`{0}` has an unknown scheme; did you mean `{1}`?")]
+    MisspeltScheme(String, String),
+    #[error("`{0}` has an unknown scheme; use one of {known}", known = SCHEMES.join(" "))]
+    UnknownScheme(String),
+    #[error(
+        "`{0}` has no valid host; write one as in `{scheme}localhost:4017` or `{scheme}[::1]:4017`",
+        scheme = scheme(.0)
+    )]
+    BadHost(String),
+    #[error("`{0}` has no port; try `{1}`")]
+    NoPort(String, String),
+    #[error("`{0}` has a bad port; use 1–65535, or 0 to listen on a free one")]
+    BadPort(String),
+    #[error("`{0}` has no path; try `unix:/tmp/caudal.sock`")]
+    NoPath(String),
+    #[error("`{0}` has a host before its path; try `{1}`")]
+    UnixHost(String, String),
+    #[error("`{0}` has no program; try `cmd:pylsp`")]
+    NoProgram(String),
+    #[error("`{0}` has an open quote or ends in a backslash; close or quote it")]
+    OpenQuote(String),
+    #[error("`{0}` has {1:?} in its URL; percent-encode it")]
+    BadCharacter(String, char),
+    #[error("`{0}` has an unknown fragment; HTTP has `#sse` and `#poll`, WebSocket none")]
+    UnknownFragment(String),
+    #[error("`{0}` has an unknown framing; use `line`, `header` or `concatenated`")]
+    UnknownFraming(String),
+    #[error("`{0}` has a framing, but WebSocket and HTTP bring their own; remove `?framing=`")]
+    FramingRefused(String),
+    #[error("`{0}` has something behind its address; only `?framing=…` may follow")]
+    Trailing(String),
+}
+
+const SCHEMES: [&str; 8] = [
+    "stdio:", "tcp://", "unix:", "cmd:", "ws://", "wss://", "http://", "https://",
+];
+impl fmt::Debug for EndpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Lets one signature take texts and endpoints, whose conversion cannot fail.
+impl From<Infallible> for EndpointError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// Says what a text with none of the known schemes was probably meant to be.
+pub(super) fn no_scheme(text: &str) -> EndpointError {
+    let (body, _) = split_option(text);
+    let (word, rest) = text.split_once(':').unwrap_or_default();
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
+    let has_word = !word.is_empty() && word.chars().all(is_word);
+    let has_port = has_word && rest.starts_with(|c: char| c.is_ascii_digit());
+    let path_like = text.starts_with(['/', '.']) || body.ends_with(".sock");
+    let hint = if text.trim().is_empty() {
+        return EndpointError::Empty;
+    } else if let Some(known) = SCHEMES.iter().find(|known| name(known) == body) {
+        text.replacen(body, known, 1)
+    } else if let Some(port) = body.strip_prefix(':').or(Some(body))
+        && number(port).is_some()
+    {
+        text.replacen(body, &format!("tcp://localhost:{port}"), 1)
+    } else if body == "localhost" || body.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv4()) {
+        text.replacen(body, &format!("tcp://{body}:4017"), 1)
+    } else if has_port || text.starts_with('[') {
+        format!("tcp://{text}")
+    } else if has_word {
+        return misspelt(text);
+    } else if path_like && !text.contains(char::is_whitespace) {
+        format!("unix:{text}")
+    } else {
+        format!("cmd:{text}")
+    };
+    EndpointError::NoScheme(cut(text), cut(&hint))
+}
+
+/// The scheme that a text has, for what to write instead.
+fn scheme(text: &str) -> &'static str {
+    let known = SCHEMES.iter().find(|known| text.starts_with(**known));
+    known.unwrap_or(&"tcp://")
+}
+
+fn misspelt(text: &str) -> EndpointError {
+    let (word, rest) = text.split_once(':').unwrap_or((text, ""));
+    let word = word.to_ascii_lowercase();
+    let known = SCHEMES.map(|known| (distance(&word, name(known)), known));
+    // Two letters apart are `ftp` and `tcp` too, unless they have changed places.
+    let swapped = |known: &str| sorted(&word) == sorted(name(known));
+    let near =
+        |(distance, known): &(usize, &str)| *distance < 2 || (*distance == 2 && swapped(known));
+    let Some((_, known)) = known
+        .into_iter()
+        .filter(near)
+        .min_by_key(|(distance, _)| *distance)
+    else {
+        return EndpointError::UnknownScheme(cut(text));
+    };
+    let rest = if known.ends_with('/') {
+        rest.trim_start_matches('/')
+    } else {
+        rest
+    };
+    EndpointError::MisspeltScheme(cut(text), cut(&format!("{known}{rest}")))
+}
+
+fn sorted(word: &str) -> Vec<u8> {
+    let mut letters = word.as_bytes().to_vec();
+    letters.sort_unstable();
+    letters
+}
+
+fn name(scheme: &str) -> &str {
+    scheme.trim_end_matches(['/', ':'])
+}
+
+/// Counts the letters to insert, remove or replace (Levenshtein, one row).
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (1..=to.len()).collect();
+    for (index, a) in from.bytes().enumerate() {
+        let (mut diagonal, mut left) = (index, index + 1);
+        for (cell, b) in row.iter_mut().zip(to.bytes()) {
+            left = (diagonal + usize::from(a != b))
+                .min(left + 1)
+                .min(*cell + 1);
+            diagonal = std::mem::replace(cell, left);
+        }
+    }
+    row.last().copied().unwrap_or(from.len())
+}
+
+pub(super) fn cut(text: &str) -> String {
+    match text.char_indices().nth(128) {
+        Some((end, _)) => text.split_at(end).0.to_owned() + "…",
+        None => text.to_owned(),
+    }
+}
