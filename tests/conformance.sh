@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Drives the conformance example through a corpus, over stdio and TCP, with both
-# framings.
+# Drives the conformance example through a corpus: over stdio and TCP with both
+# framings, and over HTTP.
 #
 #     tests/conformance.sh [FOLDER]
 #
@@ -22,3 +22,4 @@ run --stdio "$server stdio:"
 run --stdio "$server stdio:?framing=header" --framing lsp
 run --tcp "127.0.0.1:$port" --spawn "$server tcp://127.0.0.1:$port"
 run --tcp "127.0.0.1:$port" --spawn "$server tcp://127.0.0.1:$port?framing=header" --framing lsp
+run --http "http://127.0.0.1:$port/rpc" --spawn "$server http://127.0.0.1:$port/rpc"

@@ -314,9 +314,7 @@ fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
 
 /// What the transport says in the form of an error: no server has sent it.
 fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static str)> {
-    const STATUS: i64 = -32010;
-    const LOST: i64 = -32012;
-    const TOO_LARGE: i64 = -32013;
+    use caudal::http::fault::{LOST, STATUS, TOO_LARGE};
     let Address::Http { .. } = endpoint.address() else {
         return None;
     };

@@ -18,7 +18,7 @@ pub use batch::{Batch, BatchReply};
 pub use call::{Call, CallFuture};
 pub use handle::Peer;
 pub(crate) use link::{Link, Order};
-#[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+#[cfg(feature = "session")]
 pub(crate) use link::{member, same_id};
 pub(crate) use running::run;
 pub(crate) use session::{Reconnect, Told, start, start_with};

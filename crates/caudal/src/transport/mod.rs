@@ -10,7 +10,7 @@ mod child;
 pub mod http;
 #[cfg(feature = "polling")]
 pub(crate) mod polling;
-#[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+#[cfg(feature = "session")]
 pub(crate) mod session;
 #[cfg(feature = "sse")]
 pub(crate) mod sse;

@@ -28,10 +28,12 @@ impl Drop for Dropped {
     }
 }
 
+/// By position or by name, as the specification's examples do.
 #[derive(serde::Deserialize)]
-struct Subtract {
-    minuend: i64,
-    subtrahend: i64,
+#[serde(untagged)]
+enum Subtract {
+    Position(i64, i64),
+    Name { minuend: i64, subtrahend: i64 },
 }
 
 /// The server's side.
@@ -42,9 +44,17 @@ pub(crate) fn served() -> Router {
     let started = log.clone();
     Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
-        .method("subtract", |both: Subtract| {
-            Ok(both.minuend - both.subtrahend)
+        .method("subtract", |both: Subtract| match both {
+            Subtract::Position(a, b) => Ok(a - b),
+            Subtract::Name {
+                minuend,
+                subtrahend,
+            } => Ok(minuend - subtrahend),
         })
+        .method("sum", |all: Vec<i64>| Ok(all.iter().sum::<i64>()))
+        .method("get_data", || Ok(("hello", 5)))
+        .method("update", |_: Vec<i64>| Ok(()))
+        .method("notify_hello", |_: Vec<i64>| Ok(()))
         .method("echo", |value: Box<RawValue>| Ok(value))
         .method("fail", || Err::<(), _>(JsonRpcError::new(7, "no")))
         .method("boom", || -> Result<(), JsonRpcError> { panic!("secret") })

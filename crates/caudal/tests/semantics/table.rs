@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::Row;
+use crate::cases::ONLY_CLIENT;
 use crate::worlds::KINDS;
 
 const HEAD: &str = "# What each transport can do
@@ -17,6 +18,10 @@ const NOTES: &str = "
 - A POST stands alone: there is no way back to the caller, so nothing that the server
   begins can reach it, and two POSTs have no order. Dropping a call ends its POST,
   which cancels its handler.
+- Limits are those of a connection, and each of many POSTs at once has one of its own:
+  what bounds them is how many connections there may be.
+- In memory and on stdio the server has one client and ends with it; stdio's own tests
+  are about that.
 - A WebSocket ends after a message that is too large (close code 1009), as the
   protocol asks; all others go on.
 - What each medium cannot do at all is at the end of [HTTP.md](HTTP.md).
@@ -31,7 +36,11 @@ fn render(rows: &[Row]) -> String {
     for row in rows {
         let _ = write!(text, "| {} |", row.what);
         for outcome in &row.outcomes {
-            text.push_str(if outcome.is_ok() { " yes |" } else { " – |" });
+            text.push_str(match outcome {
+                Ok(()) => " yes |",
+                Err(why) if why == ONLY_CLIENT => " n/a |",
+                Err(_) => " – |",
+            });
         }
         text.push('\n');
     }

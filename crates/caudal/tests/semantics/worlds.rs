@@ -1,6 +1,7 @@
 //! A server on each transport, and how it is reached.
 
 use std::convert::Infallible;
+use std::process::Stdio;
 use std::time::Duration;
 
 use caudal::webhook::Receiver;
@@ -9,7 +10,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 
-use crate::methods;
+use crate::{methods, raw};
 
 /// The argument that makes this program a server on stdin and stdout.
 pub(crate) const CHILD: &str = "--serve-stdio";
@@ -192,6 +193,43 @@ impl World {
             _ => {
                 let connected = caudal::connect(&*self.address).router(router);
                 connected.config(config).await.unwrap()
+            }
+        }
+    }
+
+    /// What is answered to these bytes.
+    pub(crate) async fn answers(&self, text: &str) -> Vec<serde_json::Value> {
+        let config = self.settings.config();
+        match self.kind {
+            Kind::Memory => {
+                let (here, there) = tokio::io::duplex(1 << 16);
+                let limit = config.policy.max_message;
+                let stream = caudal::transport::Stream::new(there, caudal::Framing::Line, limit);
+                let _peer = Peer::start_with(stream, methods::served(), config);
+                raw::over_lines(here, text).await
+            }
+            Kind::Stdio => {
+                let mut command = tokio::process::Command::new(std::env::current_exe().unwrap());
+                command.arg(CHILD).env(CONFIG, self.settings.to_text());
+                command.stdin(Stdio::piped()).stdout(Stdio::piped());
+                let mut child = command.kill_on_drop(true).spawn().unwrap();
+                let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+                raw::over_lines(tokio::io::join(stdout, stdin), text).await
+            }
+            Kind::Tcp => {
+                let host = self.address.trim_start_matches("tcp://");
+                let stream = tokio::net::TcpStream::connect(host).await.unwrap();
+                raw::over_lines(stream, text).await
+            }
+            Kind::Unix => {
+                let path = self.address.trim_start_matches("unix:");
+                let stream = tokio::net::UnixStream::connect(path).await.unwrap();
+                raw::over_lines(stream, text).await
+            }
+            Kind::WebSocket => raw::over_websocket(&self.address, text).await,
+            Kind::Post => raw::over_post(&self.address, text, false).await,
+            Kind::Sse | Kind::Polling | Kind::Webhook => {
+                raw::over_post(&self.address, text, true).await
             }
         }
     }

@@ -26,7 +26,7 @@ use http::{HeaderValue, Response};
 pub use body::Body;
 #[cfg(feature = "sse")]
 pub(crate) use body::Flow;
-#[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+#[cfg(feature = "session")]
 pub(crate) use body::ReadError;
 pub use client::fault;
 pub use dial::ClientOptions;
@@ -36,9 +36,11 @@ pub(crate) use dial::dial;
 pub use http::StatusCode;
 pub use http::request::Parts;
 pub use options::{Allowed, Authorize, Caller, Options, Secret};
-pub(crate) use serve::{Listener, Visit};
+pub(crate) use serve::Listener;
+#[cfg(feature = "ws")]
+pub(crate) use serve::Visit;
 pub use service::Http;
-pub use status::Reply;
+pub use status::{Reply, StatusPolicy};
 #[cfg(feature = "webhook")]
 pub(crate) use {body::read, dial::dial_at, service::is_json};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::StatusCode;
 use http::request::Parts;
 
-use super::status::Reply;
+use super::status::StatusPolicy;
 use crate::extensions::Extensions;
 
 /// What an HTTP server accepts, from whom, and how long it waits. What is in the
@@ -50,7 +50,7 @@ pub struct Options {
     pub authorize: Option<Arc<dyn Authorize>>,
     /// Which status an answer gets; by default 200 for every answer and 204 for
     /// none.
-    pub status: Option<Arc<dyn Fn(Reply<'_>) -> StatusCode + Send + Sync>>,
+    pub status: Option<Arc<dyn StatusPolicy>>,
     /// Who the server is, for `https` and `wss`; only what
     /// [`serve`](crate::serve()) runs makes use of it.
     #[cfg(feature = "tls")]

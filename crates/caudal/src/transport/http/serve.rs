@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 
 use super::body::Body;
 use super::options::Options;
@@ -30,16 +31,19 @@ use crate::transport::{accept_failed, tcp};
 /// So many requests one HTTP/2 connection may have under way.
 const STREAMS: u32 = 256;
 /// So many bytes the head of a request may have.
-const HEAD: usize = 64 << 10;
+const HEAD: u16 = u16::MAX;
 
 /// So much longer than all else connections may last, to say that it is over.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// So often it is looked whether anybody is still owed something.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// An HTTP server that is about to run.
 pub(crate) struct Listener {
     listener: TcpListener,
     http: Http,
-    path: String,
+    path: Arc<str>,
     visits: Arc<Visits>,
 }
 
@@ -63,7 +67,7 @@ impl Listener {
         Ok(Self {
             http: Http::on(hub, options, Some(host)),
             listener,
-            path: target.path.split('?').next().unwrap_or("/").to_owned(),
+            path: target.path.split('?').next().unwrap_or("/").into(),
             visits,
         })
     }
@@ -74,26 +78,34 @@ impl Listener {
 
     /// Takes connections in until it is told to stop.
     pub(crate) async fn run(self, hub: Held) {
-        let path: Arc<str> = self.path.into();
         loop {
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
+            tokio::select! {
+                accepted = self.listener.accept() => self.take(&hub, accepted).await,
                 () = hub.stop.cancelled() => break,
-            };
-            match accepted {
-                Ok((socket, remote)) => match Place::take(&self.visits, remote.ip()) {
-                    Some(place) => {
-                        let http = self.http.for_connection(remote);
-                        let path = Arc::clone(&path);
-                        tokio::spawn(connection(hub.hold(), http, path, socket, place));
-                    }
-                    None => {
-                        tracing::warn!(target: "caudal", %remote, "a connection was refused: too many");
-                    }
-                },
-                Err(error) => accept_failed(&error).await,
             }
         }
+        // The clients of sessions may have to come again for what they are owed.
+        let mut look = tokio::time::interval(LOOK);
+        while self.http.has_sessions() && Instant::now() < hub.deadline() {
+            tokio::select! {
+                accepted = self.listener.accept() => self.take(&hub, accepted).await,
+                _ = look.tick() => {}
+            }
+        }
+    }
+
+    async fn take(&self, hub: &Held, accepted: io::Result<(TcpStream, SocketAddr)>) {
+        let (socket, remote) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => return accept_failed(&error).await,
+        };
+        let Some(place) = Place::take(&self.visits, remote.ip()) else {
+            tracing::warn!(target: "caudal", %remote, "a connection was refused: too many");
+            return;
+        };
+        let http = self.http.for_connection(remote);
+        let path = Arc::clone(&self.path);
+        tokio::spawn(connection(hub.hold(), http, path, socket, place));
     }
 }
 
@@ -134,12 +146,14 @@ async fn run<S>(
     let watch = Arc::clone(&place.watch);
     let io = Timed::new(io, watch, options.header_timeout, options.idle_timeout);
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().max_buf_size(HEAD);
+    // Whoever comes after the end has one request, and it is not cut off before.
+    let late = hub.stop.is_cancelled();
+    builder.http1().max_buf_size(HEAD.into()).keep_alive(!late);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEAD as u32)
+        .max_header_list_size(HEAD.into())
         .keep_alive_interval(options.ping_interval)
         .keep_alive_timeout(options.ping_timeout);
     #[cfg(feature = "ws")]
@@ -163,7 +177,7 @@ async fn run<S>(
     let mut served = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), service));
     let ended = tokio::select! {
         ended = &mut served => ended,
-        () = hub.stop.cancelled() => {
+        () = hub.stop.cancelled(), if !late => {
             served.as_mut().graceful_shutdown();
             let last = after(hub.deadline(), FAREWELL);
             match tokio::time::timeout_at(last, served).await {
@@ -171,6 +185,7 @@ async fn run<S>(
                 Err(_) => Ok(()),
             }
         }
+        () = tokio::time::sleep_until(after(hub.deadline(), FAREWELL)), if late => Ok(()),
     };
     end();
     if let Err(error) = ended {

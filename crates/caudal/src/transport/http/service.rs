@@ -56,7 +56,7 @@ struct Shared {
     hub: Arc<Hub>,
     options: Options,
     guard: Guard,
-    #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+    #[cfg(feature = "session")]
     sessions: crate::transport::session::Sessions,
 }
 
@@ -80,7 +80,7 @@ impl Http {
                 hub: Arc::clone(hub),
                 options,
                 guard: Guard::new(host),
-                #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+                #[cfg(feature = "session")]
                 sessions: Default::default(),
             }),
             remote: None,
@@ -102,14 +102,24 @@ impl Http {
         &self.link
     }
 
+    #[cfg(any(feature = "ws", feature = "session"))]
     pub(crate) fn hub(&self) -> &Arc<Hub> {
         &self.shared.hub
+    }
+
+    /// Whether there are sessions that have not ended.
+    pub(super) fn has_sessions(&self) -> bool {
+        #[cfg(feature = "session")]
+        return !self.shared.sessions.is_empty();
+        #[cfg(not(feature = "session"))]
+        return false;
     }
 
     pub(crate) fn options(&self) -> &Options {
         &self.shared.options
     }
 
+    #[cfg(any(feature = "ws", feature = "session"))]
     pub(crate) fn remote(&self) -> Option<SocketAddr> {
         self.remote
     }
@@ -173,7 +183,7 @@ impl Http {
         if let Some(response) = crate::transport::ws::accept(self, &link, head) {
             return response;
         }
-        #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+        #[cfg(feature = "session")]
         if let Some(response) = self.shared.sessions.other(self, &link, head, body).await {
             return response;
         }
@@ -205,9 +215,13 @@ impl Http {
                 return plain(StatusCode::BAD_REQUEST, "the body could not be read\n");
             }
         };
-        #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+        #[cfg(feature = "session")]
         if let Some(response) = self.shared.sessions.post(self, link, head, &text).await {
             return response;
+        }
+        if self.shared.hub.stop.is_cancelled() {
+            let text = "the server is shutting down\n";
+            return plain(StatusCode::SERVICE_UNAVAILABLE, text);
         }
         let reply = dispatch::answer(&self.shared.hub.router, link, &text).await;
         self.reply(reply)
@@ -216,7 +230,7 @@ impl Http {
     /// The response that an answer becomes.
     fn reply(&self, reply: Option<Bytes>) -> Response<Body> {
         let status = match &self.shared.options.status {
-            Some(status) => status(Reply(reply.as_deref())),
+            Some(policy) => policy.status(Reply(reply.as_deref())),
             None if reply.is_none() => StatusCode::NO_CONTENT,
             None => StatusCode::OK,
         };

@@ -1,8 +1,10 @@
 //! Which status an answer gets.
 
 use caudal_core::{Message, Policy, decode};
+use http::StatusCode;
 
-/// An answer, for [`Options::status`](super::Options::status) to judge.
+/// Chooses the status of every answer; see
+/// [`Options::status`](super::Options::status). Every closure of this shape is one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -16,6 +18,18 @@ use caudal_core::{Message, Policy, decode};
 ///     None => StatusCode::OK,
 /// }));
 /// ```
+pub trait StatusPolicy: Send + Sync {
+    /// The status of an answer.
+    fn status(&self, reply: Reply<'_>) -> StatusCode;
+}
+
+impl<F: Fn(Reply<'_>) -> StatusCode + Send + Sync> StatusPolicy for F {
+    fn status(&self, reply: Reply<'_>) -> StatusCode {
+        self(reply)
+    }
+}
+
+/// An answer, for a [`StatusPolicy`] to judge.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a>(pub(super) Option<&'a [u8]>);
 

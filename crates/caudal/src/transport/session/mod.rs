@@ -28,6 +28,10 @@ mod post;
 mod table;
 mod waits;
 
+#[cfg_attr(
+    not(any(feature = "sse", feature = "polling")),
+    allow(dead_code, reason = "each way back uses its part")
+)]
 pub(crate) mod client;
 
 use std::sync::Arc;
@@ -83,6 +87,11 @@ impl Sessions {
             }
             Err(refused) => *refused,
         })
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty()
     }
 
     /// Takes GET, DELETE and PUT; `None` if they mean nothing here.

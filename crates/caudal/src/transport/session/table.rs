@@ -219,6 +219,10 @@ impl Table {
         session.owner.is(owner).then(|| Visit::begin(session))
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().sessions.is_empty()
+    }
+
     /// Takes a session out; `false` if it was not there.
     pub(super) fn remove(&self, id: &str) -> bool {
         let removed = self.lock().sessions.remove(id);

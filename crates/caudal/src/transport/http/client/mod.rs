@@ -16,7 +16,7 @@ mod exchange;
 pub mod fault;
 mod lane;
 pub(crate) mod origin;
-#[cfg(any(feature = "sse", feature = "polling"))]
+#[cfg(feature = "session")]
 pub(crate) mod pool;
 mod wake;
 

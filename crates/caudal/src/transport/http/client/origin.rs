@@ -25,7 +25,7 @@ pub(crate) struct Origin {
     uri: Uri,
     options: ClientOptions,
     /// What every request has.
-    #[cfg(any(feature = "sse", feature = "polling"))]
+    #[cfg(feature = "session")]
     all: HeaderMap,
     /// What a POST has.
     post: HeaderMap,
@@ -64,7 +64,7 @@ impl Origin {
                 .map_err(|error: http::uri::InvalidUri| invalid(error.into()))?,
             path,
             options: options.clone(),
-            #[cfg(any(feature = "sse", feature = "polling"))]
+            #[cfg(feature = "session")]
             all,
             post,
         })
@@ -108,7 +108,7 @@ impl Origin {
     }
 
     /// A request without a body, with more in its query if there is more.
-    #[cfg(any(feature = "sse", feature = "polling"))]
+    #[cfg(feature = "session")]
     pub(crate) fn request(&self, method: Method, query: Option<&str>) -> Request<Body> {
         let uri = query.and_then(|query| {
             let mark = if self.path.contains('?') { '&' } else { '?' };
