@@ -1,5 +1,6 @@
 //! A router over HTTP: POST, the rules of its statuses, and who is let in.
 #![cfg(feature = "http")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 mod support;
 #[path = "support/wire.rs"]

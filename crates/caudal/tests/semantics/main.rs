@@ -4,6 +4,12 @@
 //! The table is docs/TRANSPORTS.md. `CAUDAL_WRITE=1 cargo test --test semantics`
 //! writes it; otherwise the run must agree with it.
 #![expect(clippy::print_stdout, reason = "it is a test harness of its own")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    reason = "a test may"
+)]
 
 mod cases;
 mod methods;
