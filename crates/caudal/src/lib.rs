@@ -72,6 +72,10 @@
 //! | `cmd:program args` | a child process, without a shell |
 //! | `tcp://127.0.0.1:4017` | a TCP socket; port 0 lets the system choose |
 //! | `unix:/run/my.sock` | a Unix socket, with mode 0600 |
+//! | `http://127.0.0.1:4100/rpc` | HTTP, each call a POST; the server upgrades to WebSocket there too (feature `http`) |
+//! | `http://…#sse`, `http://…#poll` | a session: the server speaks by events or polls (`sse`, `polling`) |
+//! | `ws://127.0.0.1:4100/rpc` | a WebSocket (`ws`) |
+//! | `https://…`, `wss://…` | the same with TLS (`tls`) |
 //! | anything else | your own [`Transport`](transport::Transport), with [`Peer::start`] |
 //!
 //! Messages are lines of JSON; `?framing=header` at the end of an address chooses
@@ -143,12 +147,16 @@
 //! # Features
 //! | feature | what it adds |
 //! |---|---|
+//! | `http` | POST: [`serve`](crate::serve()) and [`connect`](crate::connect()) for `http://`, and a tower service to mount elsewhere |
+//! | `ws` | WebSocket, on the same address |
+//! | `sse`, `polling`, `webhook` | sessions over HTTP, in which the server speaks by events, when it is asked, or by calling a URL |
+//! | `tls` | `https://` and `wss://`, by rustls |
 //! | `metrics` | `caudal_requests_total` and `caudal_request_seconds` through the `metrics` facade |
 //!
 //! # Stability
 //! Types that may grow are `#[non_exhaustive]`. The types of `serde`, `serde_json`,
-//! `bytes`, `tokio`'s I/O traits and tower's `Layer` and `Service` are part of the
-//! API; no other crate's are. It runs on tokio, on Unix.
+//! `bytes`, `tokio`'s I/O traits, tower's `Layer` and `Service` and those of `http` are
+//! part of the API; no other crate's are. It runs on tokio, on Unix.
 
 #[cfg(not(unix))]
 compile_error!(
