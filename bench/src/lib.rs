@@ -10,7 +10,8 @@
 //! callgrind and prints; `count` carries the counting allocator, whose atomics
 //! would otherwise slow down exactly the contestants that allocate. Over pipes
 //! and sockets (`wire`), `load` sends calls to `serve` and to the `peers`; what a
-//! peer of caudal costs (`peer`) is measured with `serve`, `client` and `load`.
+//! peer of caudal costs (`peer`) is measured with `serve`, `client` and `load`, and so
+//! are HTTP and WebSocket (`web`).
 
 pub mod callgrind;
 pub mod child;
@@ -27,4 +28,5 @@ pub mod report;
 pub mod table;
 pub mod target;
 pub mod time;
+pub mod web;
 pub mod wire;

@@ -23,9 +23,10 @@ pub fn describe() -> String {
 #[must_use]
 pub fn versions() -> String {
     const LOCK: &str = include_str!("../Cargo.lock");
-    const SHOWN: [&str; 12] = [
+    const SHOWN: [&str; 14] = [
         "async-lsp",
         "caudal-core",
+        "hyper",
         "jsonrpc-core",
         "jsonrpsee",
         "lsp-server",
@@ -36,6 +37,7 @@ pub fn versions() -> String {
         "sonic-rs",
         "tokio",
         "tower-lsp-server",
+        "tungstenite",
     ];
     let versions = SHOWN.map(|name| {
         let entry = format!("name = \"{name}\"\nversion = \"");

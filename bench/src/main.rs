@@ -1,6 +1,6 @@
-//! `cargo run --release [-- --quick] [--peer] [--wire] [--out FILE]`: runs
-//! everything, or only the peer or the races over pipes and sockets, and prints
-//! Markdown.
+//! `cargo run --release [-- --quick] [--peer] [--wire] [--http] [--out FILE]`: runs
+//! everything, or only the peer, the races over pipes and sockets, or HTTP and
+//! WebSocket, and prints Markdown.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,15 +19,15 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), String> {
     let mut quick = false;
-    let mut peer = false;
-    let mut wire = false;
+    let mut parts = report::Parts::default();
     let mut out = None;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => quick = true,
-            "--peer" => peer = true,
-            "--wire" => wire = true,
+            "--peer" => parts.peer = true,
+            "--wire" => parts.wire = true,
+            "--http" => parts.web = true,
             "--out" => out = Some(arguments.next().ok_or("--out needs a file")?),
             // What runs under callgrind; not meant to be typed.
             callgrind::CHILD => return callgrind::child(arguments),
@@ -35,8 +35,8 @@ fn run() -> Result<(), String> {
         }
     }
     process::guard(Duration::from_secs(1800));
-    let (markdown, missed) = match peer || wire {
-        true => report::processes(quick, peer, wire)?,
+    let (markdown, missed) = match parts.any() {
+        true => report::processes(quick, parts)?,
         false => report::whole(quick)?,
     };
     print!("{markdown}");

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fs;
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -101,6 +102,15 @@ pub fn pin_to_first_core() -> std::io::Result<()> {
     let mut first = CpuSet::new();
     first.set(0);
     Ok(sched_setaffinity(None, &first)?)
+}
+
+/// As many open files as the system lets us have, also for what this process
+/// starts.
+pub fn many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Without it there may still be enough.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// Ends this process after `limit`; servers then see the end of their input.

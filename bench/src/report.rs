@@ -10,7 +10,7 @@ use crate::count::{self, Count, LARGE_NAME};
 use crate::message::{self, Message};
 use crate::table::{Table, number, number_or_na};
 use crate::time::{self, Plan, Time};
-use crate::{machine, peer, target, wire};
+use crate::{machine, peer, target, web, wire};
 
 /// Everything that was measured.
 #[derive(Debug, Default)]
@@ -59,26 +59,56 @@ pub fn whole(quick: bool) -> Result<(String, Vec<String>), String> {
     let (measures, have_valgrind) = measure(&messages, quick)?;
     let mut text = write(&messages, &measures, have_valgrind, quick);
     let mut missed = target::missed(&target::of_core(&measures));
-    let (tables, more) = processes(quick, true, true)?;
+    let (tables, more) = processes(quick, Parts::ALL)?;
     text.push_str(&tables);
     missed.extend(more);
     Ok((text, missed))
 }
 
-/// The same for what runs in processes of its own: the peer, the races over
-/// pipes and sockets, or both.
+/// What runs in processes of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parts {
+    pub peer: bool,
+    /// The races over pipes and sockets.
+    pub wire: bool,
+    /// HTTP and WebSocket.
+    pub web: bool,
+}
+
+impl Parts {
+    const ALL: Self = Self {
+        peer: true,
+        wire: true,
+        web: true,
+    };
+
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.peer || self.wire || self.web
+    }
+}
+
+/// The same for some of what runs in processes of its own.
 ///
 /// # Errors
 /// A program could not be built or run, or answered wrongly.
-pub fn processes(quick: bool, peer: bool, wire: bool) -> Result<(String, Vec<String>), String> {
-    let measures = peer.then(|| peer::run(quick)).transpose()?;
-    let races = wire.then(|| wire::run(quick)).transpose()?;
-    let targets = peer::targets(measures.as_ref(), races.as_deref());
-    let mut text = String::from("\n## Targets of the peer\n\n");
-    text.push_str(&target::table("subject", &targets).to_markdown());
+pub fn processes(quick: bool, parts: Parts) -> Result<(String, Vec<String>), String> {
+    let measures = parts.peer.then(|| peer::run(quick)).transpose()?;
+    let races = parts.wire.then(|| wire::run(quick)).transpose()?;
+    let web = parts.web.then(|| web::run(quick)).transpose()?;
+    let of_peer = peer::targets(measures.as_ref(), races.as_deref());
+    let of_web = web.as_ref().map(web::targets).unwrap_or_default();
+    let mut text = String::new();
+    for (title, targets) in [("the peer", &of_peer), ("HTTP and WebSocket", &of_web)] {
+        if !targets.is_empty() {
+            let _ = write!(text, "\n## Targets of {title}\n\n");
+            text.push_str(&target::table("subject", targets).to_markdown());
+        }
+    }
     text.extend(measures.as_ref().map(peer::write));
     text.extend(races.as_deref().map(wire::write));
-    Ok((text, target::missed(&targets)))
+    text.extend(web.as_ref().map(web::write));
+    Ok((text, target::missed(&[of_peer, of_web].concat())))
 }
 
 fn measure(messages: &[Message], quick: bool) -> Result<(Measures, bool), String> {
@@ -221,7 +251,7 @@ fn large(measures: &Measures) -> Table {
 const TITLE: &str = "# Performance
 
 caudal-core beside its peers in memory, then the peer, then servers over pipes and
-sockets. Printed by `cargo run --release` in `bench/`: instructions, allocations
+sockets, then HTTP and WebSocket. Printed by `cargo run --release` in `bench/`: instructions, allocations
 and memory repeat; times are for ratios within one run.
 
 ";

@@ -3,15 +3,20 @@
 //!
 //! ```text
 //! caudal AMOUNT     one peer, 64 tasks that call `add`
+//! caudal-ws AMOUNT  the same over WebSocket
+//! caudal-http AMOUNT  the same over HTTP
+//! hyper AMOUNT      64 connections of hyper's own, each with one call in flight
 //! bare AMOUNT       a blocking loop with 64 in flight: what sockets and serde cost
 //! memory AMOUNT     both ends in this process, `Peer::pair`; no server
 //! waiting COUNT     so many calls that wait at once, of `serve caudal-waiting`
 //! idle COUNT        so many connections, idle after one call each
+//! idle-ws COUNT     so many WebSockets, the same
 //! ```
 //!
 //! The amount is a number of calls, or a time: `0.7s`.
 
 mod bare;
+mod hyper;
 mod memory;
 mod tasks;
 
@@ -60,7 +65,19 @@ fn run(arguments: &[String]) -> Result<String, Problem> {
     let text = match what.as_str() {
         "caudal" => {
             let (_server, port) = listen()?;
-            serde_json::to_string(&tasks::over_tcp(port, parse(amount)?)?)
+            serde_json::to_string(&tasks::over("tcp", port, parse(amount)?)?)
+        }
+        "caudal-ws" => {
+            let (_server, port) = listen()?;
+            serde_json::to_string(&tasks::over("ws", port, parse(amount)?)?)
+        }
+        "caudal-http" => {
+            let (_server, port) = listen()?;
+            serde_json::to_string(&tasks::over("http", port, parse(amount)?)?)
+        }
+        "hyper" => {
+            let (_server, port) = listen()?;
+            serde_json::to_string(&hyper::run(port, parse(amount)?)?)
         }
         "bare" => {
             let (_server, port) = listen()?;
@@ -73,9 +90,16 @@ fn run(arguments: &[String]) -> Result<String, Problem> {
         }
         "idle" => {
             // The server inherits this.
-            memory::many_files();
+            process::many_files();
             let (server, port) = listen()?;
-            serde_json::to_string(&memory::idle(&server, port, amount.parse()?)?)
+            let connect = memory::line;
+            serde_json::to_string(&memory::idle(&server, port, amount.parse()?, connect)?)
+        }
+        "idle-ws" => {
+            process::many_files();
+            let (server, port) = listen()?;
+            let connect = memory::socket;
+            serde_json::to_string(&memory::idle(&server, port, amount.parse()?, connect)?)
         }
         other => return Err(format!("no client `{other}`").into()),
     };

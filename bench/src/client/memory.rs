@@ -8,8 +8,8 @@ use caudal::{Config, Peer};
 use caudal_bench::child::Server;
 use caudal_bench::peer::{self, Held, ROOM};
 use caudal_bench::process::resident;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::task::JoinHandle;
+use tungstenite::Message;
 
 use super::Problem;
 
@@ -76,20 +76,16 @@ async fn look(server: &Server, peer: &Peer) -> Result<Held, Problem> {
 
 /// Makes `count` connections, each idle after one call. Only the server's memory
 /// is of interest: at this end there are plain sockets.
-pub(super) fn idle(server: &Server, port: u16, count: usize) -> Result<Held, Problem> {
+pub(super) fn idle(
+    server: &Server,
+    port: u16,
+    count: usize,
+    connect: fn(u16) -> Result<TcpStream, Problem>,
+) -> Result<Held, Problem> {
     let mut streams = Vec::with_capacity(count);
     let mut connect = |count: usize| -> Result<u64, Problem> {
         for _ in 0..count {
-            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-            (&stream).write_all(
-                b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"add\",\"params\":[1,2]}\n",
-            )?;
-            let mut line = String::new();
-            BufReader::new(&stream).read_line(&mut line)?;
-            if !line.contains(r#""result":3"#) {
-                return Err(format!("wrong reply: {line}").into());
-            }
-            streams.push(stream);
+            streams.push(connect(port)?);
         }
         std::thread::sleep(Duration::from_millis(100));
         resident(server.pid())
@@ -102,10 +98,29 @@ pub(super) fn idle(server: &Server, port: u16, count: usize) -> Result<Held, Pro
     })
 }
 
-/// As many open files as the system lets us have.
-pub(super) fn many_files() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // Without it there may still be enough.
-    let _ = setrlimit(Resource::Nofile, limit);
+const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
+
+/// A connection of lines, after one call.
+pub(super) fn line(port: u16) -> Result<TcpStream, Problem> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    (&stream).write_all(format!("{CALL}\n").as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line)?;
+    match line.contains(r#""result":3"#) {
+        true => Ok(stream),
+        false => Err(format!("wrong reply: {line}").into()),
+    }
+}
+
+/// A WebSocket, after one call.
+pub(super) fn socket(port: u16) -> Result<TcpStream, Problem> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    let url = format!("ws://127.0.0.1:{port}/");
+    let (mut socket, _) = tungstenite::client(url, stream.try_clone()?)?;
+    socket.send(Message::text(CALL))?;
+    let reply = socket.read()?.into_text()?;
+    match reply.contains(r#""result":3"#) {
+        true => Ok(stream),
+        false => Err(format!("wrong reply: {reply}").into()),
+    }
 }

@@ -10,8 +10,8 @@ use caudal_bench::peer::Called;
 use super::{Amount, Clock, Problem, WINDOW};
 
 #[tokio::main(flavor = "current_thread")]
-pub(super) async fn over_tcp(port: u16, amount: Amount) -> Result<Called, Problem> {
-    let peer = caudal::connect(format!("tcp://127.0.0.1:{port}")).await?;
+pub(super) async fn over(scheme: &str, port: u16, amount: Amount) -> Result<Called, Problem> {
+    let peer = caudal::connect(format!("{scheme}://127.0.0.1:{port}")).await?;
     run(&peer, amount).await
 }
 

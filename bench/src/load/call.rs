@@ -17,6 +17,9 @@ pub(crate) const IDS: u64 = 900_000;
 const FIRST: u64 = 100_000;
 pub(crate) const MOST_IN_FLIGHT: u64 = 100_000;
 
+/// How many calls a batch has.
+const BATCH: usize = 100;
+
 /// How the servers want to be greeted and called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
@@ -44,6 +47,8 @@ pub(crate) enum Work {
     Add,
     /// The order of the tables in memory: the server has more to do than we.
     Place,
+    /// A hundred `add` in one message, which counts as one call.
+    Batch,
 }
 
 impl FromStr for Work {
@@ -53,6 +58,7 @@ impl FromStr for Work {
         match text {
             "add" => Ok(Self::Add),
             "place" => Ok(Self::Place),
+            "batch" => Ok(Self::Batch),
             other => Err(format!("no call `{other}`")),
         }
     }
@@ -90,6 +96,16 @@ impl Dialect {
     pub(crate) fn check(self, reply: &[u8]) -> Result<(), Problem> {
         let wrong = || format!("wrong reply: {}", String::from_utf8_lossy(reply));
         let reply: Value = serde_json::from_slice(reply).map_err(|_| wrong())?;
+        if let Value::Array(replies) = &reply {
+            let right = |reply: &Value| {
+                let id = reply["id"].as_u64();
+                id.is_some() && reply["result"].as_u64() == id.map(|id| id + 7)
+            };
+            return match replies.len() == BATCH && replies.iter().all(right) {
+                true => Ok(()),
+                false => Err(wrong().into()),
+            };
+        }
         let id = reply["id"].as_u64().ok_or_else(wrong)?;
         let right = match self {
             Self::Mcp => {
@@ -126,8 +142,8 @@ fn padding() -> String {
 #[derive(Debug)]
 pub(crate) struct Call {
     frame: Vec<u8>,
-    /// Where the six digits are.
-    spots: Vec<usize>,
+    /// Where the six digits are, and what each is masked with.
+    spots: Vec<(usize, [u8; 6])>,
 }
 
 impl Call {
@@ -141,6 +157,22 @@ impl Call {
         Self::new(&text, framing)
     }
 
+    /// The ids stay: a batch is answered before the next is sent.
+    pub(crate) fn batch(framing: Framing) -> Self {
+        let calls: Vec<String> = (1..=BATCH)
+            .map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"add","params":[{id},7]}}"#))
+            .collect();
+        Self::new(&format!("[{}]", calls.join(",")), framing)
+    }
+
+    pub(crate) fn of(work: Work, dialect: Dialect, framing: Framing) -> Self {
+        match work {
+            Work::Add => Self::add(dialect, framing),
+            Work::Place => Self::place(framing),
+            Work::Batch => Self::batch(framing),
+        }
+    }
+
     pub(crate) fn echo(framing: Framing) -> Self {
         Self::new(&echo(), framing)
     }
@@ -148,7 +180,13 @@ impl Call {
     fn new(text: &str, framing: Framing) -> Self {
         let frame = framing.frame(text);
         let digits = FIRST.to_string();
-        let spots = memchr::memmem::find_iter(&frame, digits.as_bytes()).collect();
+        let start = framing.start(frame.len(), text);
+        let places = memchr::memmem::find_iter(text.as_bytes(), digits.as_bytes());
+        let spot = |place| {
+            let mask = std::array::from_fn(|digit| framing.key(place + digit));
+            (start + place, mask)
+        };
+        let spots = places.map(spot).collect();
         Self { frame, spots }
     }
 
@@ -164,8 +202,9 @@ impl Call {
             *digit = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
-        for &spot in &self.spots {
-            self.frame[spot..spot + 6].copy_from_slice(&digits);
+        for (spot, mask) in &self.spots {
+            let masked: [u8; 6] = std::array::from_fn(|digit| digits[digit] ^ mask[digit]);
+            self.frame[*spot..spot + 6].copy_from_slice(&masked);
         }
         out.extend_from_slice(&self.frame);
     }
@@ -190,6 +229,15 @@ mod tests {
         let text = r#"{"jsonrpc":"2.0","id":100023,"method":"add","params":[100023,7]}"#;
         assert_eq!(out, format!("{text}\n").as_bytes());
         assert_eq!(number_of(&out), Some(23));
+    }
+
+    #[test]
+    fn a_number_is_masked_with_the_rest() {
+        let mut call = Call::add(Dialect::Plain, Framing::WebSocket);
+        let mut out = Vec::new();
+        call.append(23, &mut out);
+        let text = r#"{"jsonrpc":"2.0","id":100023,"method":"add","params":[100023,7]}"#;
+        assert_eq!(out, Framing::WebSocket.frame(text));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use hdrhistogram::Histogram;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use crate::call::{Call, Dialect, Work};
+use crate::call::{Call, Dialect};
 use crate::frames::Frames;
 use crate::link::{self, Link, Outbox};
 use crate::{Plan, Problem};
@@ -31,6 +31,7 @@ struct Loop<'a> {
     dialect: Dialect,
     call: Call,
     window: u64,
+    lockstep: bool,
     frames: Frames,
     outbox: Outbox,
     sent: u64,
@@ -45,10 +46,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Figures, Problem> {
     let (server, links) = link::start(plan, 1)?;
     let link = &links[0];
     link.greet(plan.dialect, plan.framing)?;
-    let call = match plan.work {
-        Work::Add => Call::add(plan.dialect, plan.framing),
-        Work::Place => Call::place(plan.framing),
-    };
+    let call = Call::of(plan.work, plan.dialect, plan.framing);
     // A reply may be twice as long as its call.
     if plan.window * 2 * call.len() as u64 > SAFE_TO_BLOCK {
         link.never_block()?;
@@ -58,6 +56,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Figures, Problem> {
         dialect: plan.dialect,
         call,
         window: plan.window,
+        lockstep: plan.lockstep,
         frames: Frames::new(plan.framing),
         outbox: Outbox::default(),
         sent: 0,
@@ -66,8 +65,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Figures, Problem> {
         latencies: Histogram::new(3)?,
         reads: 0,
     };
-    all.run(plan.time / 8, plan.requests)?;
-    all.latencies.clear();
+    if !plan.lockstep {
+        all.run(plan.time / 8, plan.requests)?;
+        all.latencies.clear();
+    }
     let warm = all.answered;
 
     let before = server.usage()?;
@@ -101,7 +102,11 @@ impl Loop<'_> {
         let end = now + time;
         let most = self.sent.saturating_add(most);
         loop {
-            let room = self.window - (self.sent - self.answered);
+            let in_flight = self.sent - self.answered;
+            let room = match self.lockstep && in_flight > 0 {
+                true => 0,
+                false => self.window - in_flight,
+            };
             let more = if now < end {
                 room.min(most - self.sent)
             } else {

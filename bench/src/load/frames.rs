@@ -13,7 +13,14 @@ use crate::call::Dialect;
 pub(crate) enum Framing {
     Line,
     Header,
+    /// A request of its own for each message, on a connection that is kept.
+    Post,
+    WebSocket,
 }
+
+/// Every frame of a client is masked; a real client would choose another key for
+/// each.
+const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 impl FromStr for Framing {
     type Err = String;
@@ -22,6 +29,8 @@ impl FromStr for Framing {
         match text {
             "line" => Ok(Self::Line),
             "header" => Ok(Self::Header),
+            "post" => Ok(Self::Post),
+            "ws" => Ok(Self::WebSocket),
             other => Err(format!("no framing `{other}`")),
         }
     }
@@ -29,11 +38,50 @@ impl FromStr for Framing {
 
 impl Framing {
     pub(crate) fn frame(self, text: &str) -> Vec<u8> {
+        let length = text.len();
         match self {
-            Self::Line => format!("{text}\n"),
-            Self::Header => format!("Content-Length: {}\r\n\r\n{text}", text.len()),
+            Self::Line => format!("{text}\n").into_bytes(),
+            Self::Header => format!("Content-Length: {length}\r\n\r\n{text}").into_bytes(),
+            Self::Post => format!(
+                "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{text}"
+            )
+            .into_bytes(),
+            Self::WebSocket => {
+                let mut frame = vec![0x81];
+                match u16::try_from(length) {
+                    Ok(short @ ..126) => frame.push(0x80 | short as u8),
+                    long => {
+                        frame.push(0x80 | 126);
+                        frame.extend(long.expect("no longer message is sent").to_be_bytes());
+                    }
+                }
+                frame.extend(KEY);
+                let key = KEY.iter().cycle();
+                frame.extend(text.bytes().zip(key).map(|(byte, key)| byte ^ key));
+                frame
+            }
         }
-        .into_bytes()
+    }
+
+    /// Whether it travels over sockets only.
+    pub(crate) fn is_web(self) -> bool {
+        matches!(self, Self::Post | Self::WebSocket)
+    }
+
+    /// Where the text begins in a frame of `length` bytes that carries `text`.
+    pub(crate) fn start(self, length: usize, text: &str) -> usize {
+        match self {
+            Self::Line => 0,
+            _ => length - text.len(),
+        }
+    }
+
+    /// What the byte at `place` of a text was changed with.
+    pub(crate) fn key(self, place: usize) -> u8 {
+        match self {
+            Self::WebSocket => KEY[place % 4],
+            _ => 0,
+        }
     }
 
     /// The first message in `bytes`: where its body begins and ends, and where
@@ -46,21 +94,50 @@ impl Framing {
                     return Ok(None);
                 };
                 let body = head + 4;
-                let end = body + length(&bytes[..head]).ok_or("a reply without a length")?;
+                let length = length(&bytes[..head], b"Content-Length: ");
+                let end = body + length.ok_or("a reply without a length")?;
+                Ok((end <= bytes.len()).then_some((body, end, end)))
+            }
+            Self::Post => {
+                let Some(head) = memmem::find(bytes, b"\r\n\r\n") else {
+                    return Ok(None);
+                };
+                let body = head + 4;
+                if !bytes.starts_with(b"HTTP/1.1 200 ") {
+                    let head = String::from_utf8_lossy(&bytes[..head]);
+                    return Err(format!("a wrong status: {head}").into());
+                }
+                // Servers in Rust write names in small letters.
+                let length = length(&bytes[..head], b"content-length: ");
+                let end = body + length.ok_or("a reply without a length")?;
+                Ok((end <= bytes.len()).then_some((body, end, end)))
+            }
+            Self::WebSocket => {
+                let (body, length) = match *bytes {
+                    [0x81, 126, high, low, ..] => (4, u64::from(u16::from_be_bytes([high, low]))),
+                    [0x81, short @ ..126, ..] => (2, u64::from(short)),
+                    [0x81, 127, a, b, c, d, e, f, g, h, ..] => {
+                        (10, u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+                    }
+                    [0x81, ..] | [] => return Ok(None),
+                    [other, ..] => {
+                        return Err(format!("a frame that begins with {other:#x}").into());
+                    }
+                };
+                let end = body + length as usize;
                 Ok((end <= bytes.len()).then_some((body, end, end)))
             }
         }
     }
 }
 
-/// The number behind `Content-Length:`, which most servers send alone.
-fn length(head: &[u8]) -> Option<usize> {
-    const NAME: &[u8] = b"Content-Length: ";
-    let at = match head.starts_with(NAME) {
+/// The number behind `name`, which often comes first.
+fn length(head: &[u8], name: &[u8]) -> Option<usize> {
+    let at = match head.starts_with(name) {
         true => 0,
-        false => memmem::find(head, NAME)?,
+        false => memmem::find(head, name)?,
     };
-    let digits = head[at + NAME.len()..].iter();
+    let digits = head[at + name.len()..].iter();
     let digits = digits.take_while(|byte| byte.is_ascii_digit());
     Some(digits.fold(0, |all, digit| all * 10 + usize::from(digit - b'0')))
 }
@@ -111,7 +188,7 @@ impl Frames {
                     last = memrchr(b'\n', &bytes[..end]).map_or(0, |before| before + 1)..end;
                 }
             }
-            Framing::Header => {
+            Framing::Header | Framing::Post | Framing::WebSocket => {
                 while let Some((body, end, next)) = self.framing.first(&bytes[taken..])? {
                     last = taken + body..taken + end;
                     taken += next;
@@ -165,5 +242,23 @@ mod tests {
                 assert_eq!((counted, frames.end), (2, 0), "cut at {cut}");
             }
         }
+    }
+
+    #[test]
+    fn reads_what_a_web_server_sends() {
+        let post = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+        let long = [b"\x81\x7e\x01\x00".as_slice(), &[b'1'; 256]].concat();
+        for (framing, bytes, body) in [
+            (Framing::Post, post.as_bytes(), 40..42),
+            (Framing::WebSocket, b"\x81\x02{}", 2..4),
+            (Framing::WebSocket, &long, 4..260),
+        ] {
+            let first = framing.first(bytes).expect("a frame");
+            assert_eq!(first, Some((body.start, body.end, bytes.len())));
+            let cut = framing.first(&bytes[..bytes.len() - 1]);
+            assert_eq!(cut.expect("part of a frame"), None);
+        }
+        assert!(Framing::Post.first(b"HTTP/1.1 400 \r\n\r\n").is_err());
+        assert!(Framing::WebSocket.first(b"\x88\x00").is_err());
     }
 }

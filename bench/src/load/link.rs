@@ -7,11 +7,20 @@ use std::process::Command;
 use caudal_bench::child;
 use caudal_bench::process::{self, Usage};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{Errno, write};
+use rustix::io::{Errno, read, write};
 
 use crate::call::Dialect;
 use crate::frames::{Frames, Framing};
 use crate::{Plan, Problem};
+
+const HANDSHAKE: &str = "GET / HTTP/1.1\r
+Host: 127.0.0.1\r
+Connection: Upgrade\r
+Upgrade: websocket\r
+Sec-WebSocket-Version: 13\r
+Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r
+\r
+";
 
 /// Two descriptors that bytes come from and go to.
 #[derive(Debug)]
@@ -84,6 +93,9 @@ fn connect(address: SocketAddr, count: usize) -> Result<Vec<Link>, Problem> {
 impl Link {
     /// Greets the server and waits for its answer.
     pub(crate) fn greet(&self, dialect: Dialect, framing: Framing) -> Result<(), Problem> {
+        if let Framing::WebSocket = framing {
+            self.upgrade()?;
+        }
         let Some([hello, thanks]) = dialect.greeting() else {
             return Ok(());
         };
@@ -96,7 +108,24 @@ impl Link {
         Ok(())
     }
 
-    fn write_all(&self, mut bytes: &[u8]) -> Result<(), Errno> {
+    /// The handshake of a WebSocket.
+    fn upgrade(&self) -> Result<(), Problem> {
+        self.write_all(HANDSHAKE.as_bytes())?;
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            let mut part = [0; 512];
+            match read(&self.from, &mut part)? {
+                0 => return Err("no WebSocket".into()),
+                length => answer.extend_from_slice(&part[..length]),
+            }
+        }
+        match answer.starts_with(b"HTTP/1.1 101 ") {
+            true => Ok(()),
+            false => Err(format!("no WebSocket: {}", String::from_utf8_lossy(&answer)).into()),
+        }
+    }
+
+    pub(crate) fn write_all(&self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
             bytes = &bytes[write(&self.to, bytes)?..];
         }

@@ -4,17 +4,19 @@
 //! load [OPTIONS] -- SERVER ARGUMENTS…
 //! load [OPTIONS] --connect 127.0.0.1:PORT
 //!
-//! --framing line|header     where a message ends            (line)
+//! --framing line|header|post|ws   where a message ends      (line)
 //! --dialect plain|lsp|mcp   handshake and shape of a call   (plain)
-//! --call add|place          two integers, or an order of 1 KB (add)
-//! --window N                so many calls in flight         (1)
+//! --call add|place|batch    two integers, an order of 1 KB, or 100 `add` (add)
+//! --window N                so many calls in flight, on each connection (1)
 //! --seconds S               how long to send                (1)
 //! --requests N              or how many to send at most
-//! --tcp                     the server prints a port; use it
+//! --lockstep                the next window when the last is answered; no warm-up
+//! --tcp                     the server prints a port; use it; so do post and ws
 //! --pid P                   the server's, if it is connected to
 //! --same-core               this process and the server on CPU 0
 //! --rate R                  open loop: R calls a second, whatever comes back
-//! --connections C           open loop: over so many connections, implies --tcp (16)
+//! --connections C           over so many, implies --tcp (1; open loop 16)
+//! --subscribers N           no calls: one event to N WebSockets, again and again
 //! ```
 //!
 //! One thread, no runtime: it must take less of the machine than what it
@@ -22,8 +24,10 @@
 
 mod call;
 mod closed;
+mod fan;
 mod frames;
 mod link;
+mod many;
 mod open;
 
 use std::net::SocketAddr;
@@ -43,10 +47,12 @@ struct Plan {
     window: u64,
     time: Duration,
     requests: u64,
+    lockstep: bool,
     tcp: bool,
     same_core: bool,
     rate: Option<f64>,
-    connections: usize,
+    connections: Option<usize>,
+    subscribers: Option<usize>,
     connect: Option<SocketAddr>,
     pid: Option<u32>,
     server: Vec<String>,
@@ -73,9 +79,22 @@ fn run() -> Result<String, Problem> {
     if plan.same_core {
         process::pin_to_first_core()?;
     }
-    let figures = match plan.rate {
-        None => closed::run(&plan)?,
-        Some(rate) => open::run(&plan, rate)?,
+    let figures = match &plan {
+        Plan {
+            subscribers: Some(count),
+            ..
+        } => fan::run(&plan, *count)?,
+        Plan {
+            rate: Some(rate), ..
+        } => open::run(&plan, *rate)?,
+        Plan {
+            connections: None | Some(1),
+            ..
+        } => closed::run(&plan)?,
+        Plan {
+            connections: Some(count),
+            ..
+        } => many::run(&plan, *count)?,
     };
     Ok(serde_json::to_string(&figures)?)
 }
@@ -88,10 +107,12 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         window: 1,
         time: Duration::from_secs(1),
         requests: u64::MAX,
+        lockstep: false,
         tcp: false,
         same_core: false,
         rate: None,
-        connections: 16,
+        connections: None,
+        subscribers: None,
         connect: None,
         pid: None,
         server: Vec::new(),
@@ -108,16 +129,19 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
             "--window" => plan.window = value()?.parse()?,
             "--seconds" => plan.time = Duration::try_from_secs_f64(value()?.parse()?)?,
             "--requests" => plan.requests = value()?.parse()?,
+            "--lockstep" => plan.lockstep = true,
             "--tcp" => plan.tcp = true,
             "--same-core" => plan.same_core = true,
             "--rate" => plan.rate = Some(value()?.parse()?),
-            "--connections" => plan.connections = value()?.parse()?,
+            "--connections" => plan.connections = Some(value()?.parse()?),
+            "--subscribers" => plan.subscribers = Some(value()?.parse()?),
             "--connect" => plan.connect = Some(value()?.parse()?),
             "--pid" => plan.pid = Some(value()?.parse()?),
             "--" => plan.server = arguments.by_ref().collect(),
             other => return Err(format!("unknown argument `{other}`").into()),
         }
     }
+    plan.tcp |= plan.framing.is_web() || plan.connections.is_some();
     let fits = |count: u64| (1..=call::MOST_IN_FLIGHT).contains(&count);
     match &plan {
         Plan { connect, .. } if connect.is_some_and(|address| !address.ip().is_loopback()) => {
@@ -125,9 +149,14 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         }
         Plan { window, .. } if !fits(*window) => Err("no such number in flight".into()),
         Plan { time, .. } if time.as_secs() > 600 => Err("at most 600 seconds".into()),
-        Plan { connections, .. } if !(1..=1000).contains(connections) => {
-            Err("1 to 1000 connections".into())
+        Plan {
+            connections: Some(count),
+            ..
         }
+        | Plan {
+            subscribers: Some(count),
+            ..
+        } if !(1..=1000).contains(count) => Err("1 to 1000 connections".into()),
         Plan {
             connect, server, ..
         } if connect.is_some() != server.is_empty() => {

@@ -35,7 +35,7 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
     }
     // The kernel may otherwise be 50 µs late: half of the time between calls.
     set_current_timer_slack(NonZeroU64::new(1))?;
-    let (server, links) = link::start(plan, plan.connections)?;
+    let (server, links) = link::start(plan, plan.connections.unwrap_or(16))?;
     for link in &links {
         link.never_block()?;
     }

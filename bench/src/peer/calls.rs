@@ -88,7 +88,7 @@ fn arguments(tools: &Tools, name: &str, amount: &str) -> Result<Vec<String>, Str
 }
 
 /// Runs a client and reads what it prints.
-pub(super) fn client<T: DeserializeOwned>(
+pub(crate) fn client<T: DeserializeOwned>(
     program: &Path,
     arguments: &[String],
 ) -> Result<T, String> {

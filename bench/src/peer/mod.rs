@@ -27,6 +27,7 @@ use stats_alloc::INSTRUMENTED_SYSTEM;
 use crate::callgrind::Callgrind;
 use crate::neighbour;
 
+pub(crate) use calls::client;
 pub use tables::write;
 pub use targets::all as targets;
 
@@ -109,7 +110,7 @@ fn twice(quick: bool) -> (u64, u64) {
 }
 
 /// What one of the second number took more than one of the first.
-fn difference(
+pub(crate) fn difference(
     (few, many): (u64, u64),
     mut total: impl FnMut(u64) -> Result<f64, String>,
 ) -> Result<f64, String> {

@@ -111,7 +111,7 @@ fn headed(input: &[u8], output: &mut Vec<u8>) -> usize {
 }
 
 #[inline]
-fn answer(message: &[u8], output: &mut Vec<u8>) {
+pub(super) fn answer(message: &[u8], output: &mut Vec<u8>) {
     // Cheaper than `from_slice`, which checks every string on its own.
     let text = std::str::from_utf8(message).expect("UTF-8");
     output.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);

@@ -7,14 +7,17 @@
 //! caudal-waiting TCP: its handler waits until it is told
 //! ```
 //!
+//! `serve CONTESTANT http|ws [one]`: the same over HTTP and WebSocket; see `web`.
+//!
 //! The peers are in a package of their own, `peers`.
 //!
-//! Over TCP a server listens on a free port of 127.0.0.1, prints the port on a
+//! Over sockets a server listens on a free port of 127.0.0.1, prints the port on a
 //! line of its own, and ends when its standard input does.
 
 mod bare;
 mod caudal;
 mod waiting;
+mod web;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -49,6 +52,8 @@ pub(crate) fn main() -> ExitCode {
 
 fn run(arguments: &[&str]) -> Outcome {
     let (name, transport, framing) = match *arguments {
+        [name, transport @ ("http" | "ws")] => return web::serve(name, transport, false),
+        [name, transport @ ("http" | "ws"), "one"] => return web::serve(name, transport, true),
         [name, transport] => (name, transport, "line"),
         [name, transport, framing] => (name, transport, framing),
         _ => return Err("serve CONTESTANT stdio|tcp [line|header]".into()),

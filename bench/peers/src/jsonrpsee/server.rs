@@ -1,0 +1,86 @@
+//! jsonrpsee's server: HTTP and WebSocket on one port.
+
+use std::io::{Read as _, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jsonrpsee::RpcModule;
+use jsonrpsee::core::SubscriptionResult;
+use jsonrpsee::server::{ServerBuilder, ServerConfig, SubscriptionSink};
+use jsonrpsee::types::ErrorObjectOwned;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::Outcome;
+
+/// Its default, 100 connections, is less than what is measured.
+const CONNECTIONS: u32 = 5_000;
+
+#[derive(Default)]
+struct Subscribers(Mutex<Vec<Arc<SubscriptionSink>>>);
+
+impl Subscribers {
+    fn all(&self) -> Vec<Arc<SubscriptionSink>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.clone()
+    }
+
+    fn add(&self, sink: SubscriptionSink) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(Arc::new(sink));
+    }
+}
+
+/// `one_thread` is for callgrind: what the threads of a runtime say to each other
+/// is different on every run.
+pub(crate) fn serve(one_thread: bool) -> Outcome {
+    let mut runtime = match one_thread {
+        true => tokio::runtime::Builder::new_current_thread(),
+        false => tokio::runtime::Builder::new_multi_thread(),
+    };
+    runtime.enable_all().build()?.block_on(async {
+        let config = ServerConfig::builder().max_connections(CONNECTIONS).build();
+        let server = ServerBuilder::with_config(config);
+        let server = server.build("127.0.0.1:0").await?;
+        announce(server.local_addr()?.port())?;
+        server.start(methods()?).stopped().await;
+        Ok(())
+    })
+}
+
+fn methods() -> Result<RpcModule<Subscribers>, Box<dyn std::error::Error>> {
+    let mut module = RpcModule::new(Subscribers::default());
+    module.register_method("add", |params, _, _| {
+        let (a, b): (i64, i64) = params.parse()?;
+        Ok::<_, ErrorObjectOwned>(a + b)
+    })?;
+    module.register_subscription(
+        "subscribe",
+        "event",
+        "unsubscribe",
+        |_, pending, subscribers, _| async move {
+            subscribers.add(pending.accept().await?);
+            SubscriptionResult::Ok(())
+        },
+    )?;
+    module.register_async_method("fan", |params, subscribers, _| async move {
+        let text: String = params.one()?;
+        let event: Box<RawValue> = to_raw_value(&[text]).expect("a text serialises");
+        for subscriber in subscribers.all() {
+            // Who has gone is missed by the other end.
+            drop(subscriber.send(event.clone()).await);
+        }
+        Ok::<_, ErrorObjectOwned>(())
+    })?;
+    Ok(module)
+}
+
+/// Says where this server listens, and ends it with its standard input.
+fn announce(port: u16) -> std::io::Result<()> {
+    println!("{port}");
+    std::io::stdout().flush()?;
+    std::thread::spawn(|| {
+        let mut ignored = [0; 64];
+        while matches!(std::io::stdin().read(&mut ignored), Ok(1..)) {}
+        std::process::exit(0);
+    });
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Outgoing calls, 64 in flight: clients take turns against the same server.
+
+use super::Tools;
+use super::contestant::{CLIENTS, Clients, Contestant};
+use crate::peer::{self, Called, difference};
+use crate::quiet;
+use crate::time::Spread;
+
+/// How the clients of one transport did.
+#[derive(Clone, Debug)]
+pub(super) struct Calls {
+    pub(super) clients: Clients,
+    rounds: Vec<Vec<Called>>,
+    instructions: Vec<Option<f64>>,
+}
+
+impl Calls {
+    fn place(&self, name: &str) -> Option<usize> {
+        let mut clients = self.clients.clients.iter();
+        clients.position(|client| client.name == name)
+    }
+
+    pub(super) fn median(&self, name: &str, of: fn(&Called) -> f64) -> Option<f64> {
+        let rounds = &self.rounds[self.place(name)?];
+        Some(Spread::of(rounds.iter().map(of).collect()).median)
+    }
+
+    /// Calls per second of one over those of the other in the same round.
+    pub(super) fn ratio(&self, name: &str, base: &str) -> Option<Spread> {
+        let [name, base] = [name, base].map(|name| self.place(name));
+        let both = self.rounds[name?].iter().zip(&self.rounds[base?]);
+        let ratios = both.map(|(a, b)| a.per_second / b.per_second);
+        Some(Spread::of(ratios.collect()))
+    }
+
+    pub(super) fn instructions(&self, name: &str) -> Option<f64> {
+        self.instructions[self.place(name)?]
+    }
+}
+
+pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Calls>, String> {
+    let (rounds, time) = if quick { (3, "0.2s") } else { (7, "0.7s") };
+    let mut all = Vec::new();
+    for clients in CLIENTS {
+        let mut turns = vec![Vec::new(); clients.clients.len()];
+        for _ in 0..rounds {
+            for (client, turns) in clients.clients.iter().zip(&mut turns) {
+                let arguments = arguments(tools, &clients, client, time)?;
+                let program = tools.path(client.program);
+                turns.push(quiet::turn(|| peer::client(program, &arguments))?);
+            }
+        }
+        let instructions = clients.clients.iter();
+        let instructions = instructions.map(|client| instructed(tools, &clients, client, quick));
+        all.push(Calls {
+            clients,
+            rounds: turns,
+            instructions: instructions.collect::<Result<_, _>>()?,
+        });
+    }
+    Ok(all)
+}
+
+/// The client alone is under callgrind; the server it starts is not.
+fn instructed(
+    tools: &Tools,
+    clients: &Clients,
+    client: &Contestant,
+    quick: bool,
+) -> Result<Option<f64>, String> {
+    let Some(callgrind) = &tools.callgrind else {
+        return Ok(None);
+    };
+    let counts = match quick {
+        true => (1_280, 3_840),
+        false => (6_400, 19_200),
+    };
+    let total = |count: u64| {
+        let arguments = arguments(tools, clients, client, &count.to_string())?;
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        callgrind.total(tools.path(client.program), &arguments, |command| {
+            let output = command.output().map_err(|e| e.to_string())?;
+            match output.status.success() {
+                true => Ok(()),
+                false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            }
+        })
+    };
+    difference(counts, total).map(Some)
+}
+
+fn arguments(
+    tools: &Tools,
+    clients: &Clients,
+    client: &Contestant,
+    amount: &str,
+) -> Result<Vec<String>, String> {
+    let serve = tools.serve.to_str().ok_or("a path that is not Unicode")?;
+    let server = [amount, serve, "bare", clients.transport];
+    let arguments = client.arguments.iter().copied().chain(server);
+    Ok(arguments.map(str::to_owned).collect())
+}

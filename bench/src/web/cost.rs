@@ -1,0 +1,190 @@
+//! What one call costs a server: instructions, and how often it asks the kernel
+//! to send or to receive.
+//!
+//! `load` goes in lockstep, the next window when the last is answered, so that
+//! every run sees the same reads. Start-up and handshakes are in both of two runs
+//! and cancel out.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::Tools;
+use super::contestant::{Contestant, SCENES, Scene};
+use super::race::figures;
+use crate::child::Server;
+use crate::peer::difference;
+
+/// What one server takes for one call of one scene.
+#[derive(Clone, Debug)]
+pub(super) struct Cost {
+    pub(super) scene: &'static str,
+    pub(super) server: &'static str,
+    pub(super) instructions: Option<f64>,
+    pub(super) traffic: Option<Traffic>,
+}
+
+/// How often it asked the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traffic {
+    pub(super) receives: f64,
+    pub(super) sends: f64,
+}
+
+/// Sockets only: what a runtime writes to wake its own threads is not among them.
+const RECEIVES: [&str; 3] = ["recvfrom", "recvmsg", "readv"];
+const SENDS: [&str; 3] = ["sendto", "sendmsg", "writev"];
+
+pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Cost>, String> {
+    let strace = Strace::find();
+    let mut costs = Vec::new();
+    for scene in &SCENES {
+        let Some((few, many)) = scene.counted else {
+            continue;
+        };
+        let counts = match quick {
+            true => (few / 5, many / 5),
+            false => (few, many),
+        };
+        for server in scene.servers {
+            let traffic = strace.as_ref().map(|strace| {
+                let counts = (few / 10, many / 10);
+                strace.traffic(tools, scene, server, counts)
+            });
+            costs.push(Cost {
+                scene: scene.name,
+                server: server.name,
+                instructions: instructions(tools, scene, server, counts)?,
+                traffic: traffic.transpose()?,
+            });
+        }
+    }
+    Ok(costs)
+}
+
+fn instructions(
+    tools: &Tools,
+    scene: &Scene,
+    server: &Contestant,
+    counts: (u64, u64),
+) -> Result<Option<f64>, String> {
+    let Some(callgrind) = &tools.callgrind else {
+        return Ok(None);
+    };
+    // What the threads of a runtime say to each other is different on every run.
+    let one = [server.arguments, &["one"]].concat();
+    let program = tools.path(server.program);
+    let total =
+        |count| callgrind.total(program, &one, |command| drive(tools, scene, command, count));
+    difference(counts, total).map(Some)
+}
+
+/// Starts a server, sends it `count` calls, and waits for its end.
+fn drive(tools: &Tools, scene: &Scene, server: &mut Command, count: u64) -> Result<(), String> {
+    let (server, port) = Server::listen(server)?;
+    let mut load = Command::new(&tools.load);
+    load.args(scene.load)
+        .args(["--lockstep", "--seconds", "60"])
+        .args(["--requests", &count.to_string()])
+        .args(["--connect", &format!("127.0.0.1:{port}")]);
+    let figures = figures(&mut load)?;
+    match figures.requests == count {
+        true => server.finish().map(drop),
+        false => Err(format!("{} of {count} calls", figures.requests)),
+    }
+}
+
+/// strace, and a file for what it writes; removed in the end.
+struct Strace {
+    file: PathBuf,
+}
+
+impl Strace {
+    /// `None` if it is not installed, or may not look.
+    fn find() -> Option<Self> {
+        let found = Command::new("strace")
+            .args(["-o", "/dev/null", "true"])
+            .stderr(Stdio::null())
+            .status();
+        let name = format!("caudal-bench-{}.strace", std::process::id());
+        matches!(found, Ok(status) if status.success()).then(|| Self {
+            file: std::env::temp_dir().join(name),
+        })
+    }
+
+    fn traffic(
+        &self,
+        tools: &Tools,
+        scene: &Scene,
+        server: &Contestant,
+        (few, many): (u64, u64),
+    ) -> Result<Traffic, String> {
+        let less = self.total(tools, scene, server, few)?;
+        let more = self.total(tools, scene, server, many)?;
+        let each = |of: fn(&Traffic) -> f64| (of(&more) - of(&less)) / (many - few) as f64;
+        Ok(Traffic {
+            receives: each(|traffic| traffic.receives),
+            sends: each(|traffic| traffic.sends),
+        })
+    }
+
+    fn total(
+        &self,
+        tools: &Tools,
+        scene: &Scene,
+        server: &Contestant,
+        count: u64,
+    ) -> Result<Traffic, String> {
+        let plain = tools.command(server);
+        let mut command = Command::new("strace");
+        command
+            .args(["-f", "-c", "-o"])
+            .arg(&self.file)
+            .arg("-e")
+            .arg(format!("trace={}", [RECEIVES, SENDS].concat().join(",")))
+            .arg(plain.get_program())
+            .args(plain.get_args());
+        drive(tools, scene, &mut command, count)?;
+        let text = std::fs::read_to_string(&self.file).map_err(|e| e.to_string())?;
+        Ok(Traffic {
+            receives: calls(&text, &RECEIVES),
+            sends: calls(&text, &SENDS),
+        })
+    }
+}
+
+impl Drop for Strace {
+    fn drop(&mut self) {
+        // A left-over file in the temporary folder harms nobody.
+        drop(std::fs::remove_file(&self.file));
+    }
+}
+
+/// How often any of `names` was called, from strace's table: `% time, seconds,
+/// usecs/call, calls, errors, syscall`, of which errors may be missing.
+fn calls(table: &str, names: &[&str]) -> f64 {
+    let lines = table.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (name, calls) = (cells.last()?, cells.get(3)?);
+        names.contains(name).then(|| calls.parse::<f64>().ok())?
+    });
+    lines.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RECEIVES, SENDS, calls};
+
+    #[test]
+    fn reads_the_table_of_strace() {
+        let table = "\
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 60.00    0.001234          12       103         2 recvfrom
+ 40.00    0.001034          10       100           writev
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.002268          11       203         2 total
+";
+        assert_eq!(calls(table, &RECEIVES), 103.0);
+        assert_eq!(calls(table, &SENDS), 100.0);
+    }
+}

@@ -1,0 +1,124 @@
+//! What HTTP and WebSocket must reach, and whether they do.
+
+use super::Measures;
+use super::cost::{Cost, Traffic};
+use super::race::Race;
+use crate::target::Target;
+
+const KIB: f64 = 1024.0;
+
+/// Every target, with what was measured.
+#[must_use]
+pub fn all(measures: &Measures) -> Vec<Target> {
+    [served(measures), called(measures), held(measures)].concat()
+}
+
+fn served(measures: &Measures) -> Vec<Target> {
+    let race = |name| measures.races.iter().find(|race| race.scene.name == name);
+    let ratio = |name, base| {
+        let spread = race(name).and_then(|race: &Race| race.ratio("caudal", base));
+        spread.map(|spread| spread.median)
+    };
+    let cost = |name| {
+        let mut costs = measures.costs.iter();
+        costs.find(|cost: &&Cost| cost.scene == name && cost.server == "caudal")
+    };
+    let instructions = |name| cost(name).and_then(|cost| cost.instructions);
+    // What happens once in hundreds of calls is no call's own.
+    let traffic = |name, of: fn(&Traffic) -> f64| {
+        let traffic = cost(name)?.traffic.as_ref().map(of)?;
+        Some((traffic * 100.0).round() / 100.0)
+    };
+    let rate = |subject, name, base, must| {
+        let what = format!("calls/s, × {base}");
+        Target::at_least(subject, what, must, ratio(name, base)).timed()
+    };
+    let count =
+        |subject, name, must| Target::at_most(subject, "instructions", must, instructions(name));
+    let post = "POST, 64 connections";
+    let batch = "batch of 100 by POST, 16 connections";
+    let socket = "WebSocket, 64 in flight";
+    let sockets = "WebSocket, 16 × 16 in flight";
+    let single = "WebSocket, 1 in flight, one core";
+    let fan = "event to 1,000 WebSockets";
+    vec![
+        rate(post, "post", "hyper", 0.9),
+        rate(post, "post", "jsonrpsee", 1.25),
+        count(post, "post", 15_500.0).aim(14_500.0),
+        Target::at_most(
+            post,
+            "receives per call",
+            1.0,
+            traffic("post", |t| t.receives),
+        ),
+        Target::at_most(post, "sends per call", 1.0, traffic("post", |t| t.sends)),
+        rate(batch, "batch", "jsonrpsee", 3.5).aim(6.0),
+        count(batch, "batch", 320_000.0).aim(190_000.0),
+        rate(socket, "ws-64", "bare", 0.7).aim(0.8),
+        rate(socket, "ws-64", "jsonrpsee", 4.0),
+        count(socket, "ws-64", 6_000.0).aim(3_200.0),
+        Target::at_most(
+            socket,
+            "sends per call",
+            0.05,
+            traffic("ws-64", |t| t.sends),
+        ),
+        rate(sockets, "ws-16", "jsonrpsee", 5.0).aim(6.0),
+        Target::at_most(single, "p50, × bare", 1.25, ratio("ws-1", "bare"))
+            .aim(1.1)
+            .timed(),
+        Target::at_least(fan, "events/s, × bare", 0.7, ratio("fan", "bare")).timed(),
+    ]
+}
+
+fn called(measures: &Measures) -> Vec<Target> {
+    let calls = |transport| {
+        let mut calls = measures.calls.iter();
+        calls.find(|calls| calls.clients.transport == transport)
+    };
+    let instructions = |transport| calls(transport)?.instructions("caudal");
+    let ratio = calls("ws").and_then(|calls| calls.ratio("caudal", "jsonrpsee"));
+    let ratio = ratio.map(|ratio| ratio.median);
+    let socket = "WebSocket client, 64 in flight";
+    let what = "instructions, calling side";
+    vec![
+        Target::at_least(socket, "calls/s, × jsonrpsee", 4.0, ratio).timed(),
+        Target::at_most(socket, what, 7_000.0, instructions("ws")).aim(5_000.0),
+        Target::at_most(
+            "HTTP client, 64 in flight",
+            what,
+            30_000.0,
+            instructions("http"),
+        )
+        .aim(23_000.0),
+    ]
+}
+
+fn held(measures: &Measures) -> Vec<Target> {
+    let idle = measures.idle.iter().find(|idle| idle.name == "caudal");
+    let small = measures.small.iter().find(|small| small.name == "caudal");
+    let server = "server with HTTP and WebSocket";
+    vec![
+        Target::at_most(
+            "idle WebSocket, of 1,000",
+            "bytes resident, user space",
+            12.0 * KIB,
+            idle.map(|idle| idle.bytes.round()),
+        )
+        .aim(8.0 * KIB),
+        Target::at_most(
+            server,
+            "packages",
+            60.0,
+            small.map(|small| small.packages as f64),
+        )
+        .aim(35.0),
+        Target::at_most(
+            server,
+            "bytes, stripped",
+            2_000_000.0,
+            small.map(|small| small.bytes as f64),
+        )
+        .aim(1_200_000.0),
+    ]
+}
