@@ -94,7 +94,8 @@ impl Flow for Events {
     }
 }
 
-/// The same, but only while nobody else reads, and with an answer at the end.
+/// The same, but only while nobody else reads; with its own progress, and with an
+/// answer at the end.
 struct Answer {
     /// Gone at the end.
     wait: Option<Wait>,
@@ -119,6 +120,11 @@ impl Flow for Answer {
             this.reader = wait.lend(cx);
         }
         let mut out = BytesMut::new();
+        while out.len() < PIECE
+            && let Some(text) = wait.next_report()
+        {
+            event::write(&mut out, None, None, &text);
+        }
         read(&mut this.reader, cx, limit, &mut out);
         if out.len() >= PIECE {
             // There may be more before the answer.
