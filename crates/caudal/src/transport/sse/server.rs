@@ -82,7 +82,7 @@ impl Flow for Events {
     fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let this = &mut *self;
         let mut out = this.head.take().unwrap_or_default();
-        read(&mut this.reader, cx, u64::MAX, &mut out);
+        read(&mut this.reader, cx, u64::MAX, &mut out, true);
         if !out.is_empty() {
             this.silence.end();
             return Poll::Ready(Some(out.freeze()));
@@ -125,7 +125,8 @@ impl Flow for Answer {
         {
             event::write(&mut out, None, None, &text);
         }
-        read(&mut this.reader, cx, limit, &mut out);
+        // A number would be a promise that this stream can be taken up again.
+        read(&mut this.reader, cx, limit, &mut out, false);
         if out.len() >= PIECE {
             // There may be more before the answer.
             return Poll::Ready(Some(out.freeze()));
@@ -147,11 +148,19 @@ impl Flow for Answer {
 }
 
 /// Writes what a reader has, up to the message `limit`. At its end it is gone.
-fn read(reader: &mut Option<Reader>, cx: &mut Context<'_>, limit: u64, out: &mut BytesMut) {
+fn read(
+    reader: &mut Option<Reader>,
+    cx: &mut Context<'_>,
+    limit: u64,
+    out: &mut BytesMut,
+    numbered: bool,
+) {
     while out.len() < PIECE {
         let Some(from) = reader else { return };
         match from.poll_next_to(cx, limit) {
-            Poll::Ready(Some((number, text))) => event::write(out, Some(number), None, &text),
+            Poll::Ready(Some((number, text))) => {
+                event::write(out, numbered.then_some(number), None, &text);
+            }
             Poll::Ready(None) => *reader = None,
             Poll::Pending => return,
         }
