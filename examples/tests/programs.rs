@@ -446,7 +446,7 @@ fn an_mcp_server_lists_and_calls_its_tools() {
     let answer = server.receive();
     let tools = answer["result"]["tools"].as_array().unwrap();
     let names: Vec<&Value> = tools.iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(names, ["add", "greet", "sleep"]);
+    assert_eq!(names, ["add", "greet", "sleep", "count", "roots"]);
     assert_eq!(tools[0]["inputSchema"]["required"], json!(["a", "b"]));
     for (id, call, is_error, text) in [
         (3, tool("add", json!({"a": 2, "b": 3})), false, "5"),

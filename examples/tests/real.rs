@@ -5,10 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::error::Error;
-use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use caudal::transport::{Child, ExitError, Stderr};
@@ -19,46 +17,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use support::example;
+use support::real::{LIMIT, installed, not_counted, root, soon, text};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 mod support;
-
-/// Interpreters are slow to start on a machine that is busy.
-const LIMIT: Duration = Duration::from_secs(60);
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
-
-/// A file of an installed program, or `None` and a loud word.
-fn installed(program: &str, file: &str) -> Option<PathBuf> {
-    static INSTALLED: OnceLock<()> = OnceLock::new();
-    INSTALLED.get_or_init(|| {
-        // What fails is named by the script, and found out here by its absence.
-        let _ = Command::new(root().join("tests/real/install")).status();
-    });
-    let path = root().join("target/real").join(file);
-    if !path.exists() {
-        not_counted(program);
-        return None;
-    }
-    Some(path)
-}
-
-fn not_counted(program: &str) {
-    // The harness swallows what `eprintln!` writes in a test that passes.
-    let _ = writeln!(std::io::stderr(), "NOT COUNTED: {program} is not installed");
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
-/// Fails if it takes too long.
-async fn soon<F: Future>(what: &str, future: F) -> F::Output {
-    timeout(LIMIT, future).await.expect(what)
-}
 
 fn speaking(dialect: Dialect) -> Config {
     let mut config = Config::default();
@@ -163,7 +126,10 @@ fn the_official_mcp_client_drives_our_server() {
     assert!(output.status.success(), "{}: {said}", output.status);
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(seen["server"], "caudal-mcp");
-    assert_eq!(seen["tools"], json!(["add", "greet", "sleep"]));
+    assert_eq!(
+        seen["tools"],
+        json!(["add", "count", "greet", "roots", "sleep"])
+    );
     assert_eq!(seen["sums"], json!(["5", "50", "500", "5000"]));
     assert_eq!(
         (&seen["timeout_raised"], &seen["cancel_raised"]),
@@ -206,7 +172,7 @@ async fn we_drive_a_server_of_the_official_mcp_sdk() {
         .filter_map(|tool| tool["name"].as_str())
         .collect();
     names.sort_unstable();
-    assert_eq!(names, ["add", "greet", "sleep"]);
+    assert_eq!(names, ["add", "count", "greet", "roots", "sleep"]);
     assert_eq!(
         tool(&peer, "add", json!({"a": 2, "b": 3})).await.unwrap(),
         "5"

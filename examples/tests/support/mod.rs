@@ -1,7 +1,11 @@
 //! What tests of the example programs share.
 
+#![allow(dead_code, reason = "not every test file uses everything")]
+
 use std::path::Path;
 use std::process::Command;
+
+pub(crate) mod real;
 
 /// An example, built as a program.
 pub(crate) fn example(name: &str) -> Command {

@@ -54,7 +54,7 @@ fn router(gate: &Arc<Semaphore>, notes: &Arc<AtomicUsize>) -> Router {
     Router::new()
         .method("initialize", || Ok("ready"))
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
-        .method("hold", move || {
+        .method("hold", move |_: Option<Value>| {
             let gate = Arc::clone(&gate);
             async move {
                 gate.acquire().await.unwrap().forget();
@@ -66,6 +66,15 @@ fn router(gate: &Arc<Semaphore>, notes: &Arc<AtomicUsize>) -> Router {
                 cx.peer().notify("tick", (i,)).await?;
             }
             Ok(n)
+        })
+        .method("work", |cx: Context, params: Value| async move {
+            for step in 1..=3 {
+                let token = &params["_meta"]["progressToken"];
+                let report = json!({"progressToken": token, "progress": step});
+                cx.peer().notify("notifications/progress", report).await?;
+            }
+            cx.peer().notify("tick", (9,)).await?;
+            Ok("worked")
         })
         .method("ask", |cx: Context| async move {
             let answer: String = cx.peer().call("question", ()).await?;

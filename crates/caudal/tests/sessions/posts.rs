@@ -139,19 +139,100 @@ async fn a_late_answer_is_the_end_of_an_event_stream() {
 async fn what_is_said_before_an_answer_comes_before_it() {
     let site = Site::new().await;
     let mut client = site.open().await;
-    for round in 0..20 {
+    for _ in 0..20 {
         let count = call(1, "count", json!([50])).to_string();
         client.send("POST", "/", &[ACCEPT_BOTH], &count).await;
         assert!(client.raw.head().await.is_stream());
         for n in 1..=50 {
             let event = client.raw.event().await.unwrap();
-            assert_eq!(event.json(), tick(n));
-            assert_eq!(event.id, Some(round * 50 + n));
+            // A client would take a number for a promise that the stream of this
+            // POST can be taken up again.
+            assert_eq!((event.id, event.json()), (None, tick(n)));
         }
         let event = client.raw.event().await.unwrap();
         assert_eq!(event.json(), ok(1, json!(50)));
         assert_eq!(client.raw.event().await, None);
     }
+}
+
+/// A client forgets the token with the answer, so progress that came on another
+/// connection would be lost when it is late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn progress_comes_before_the_answer_also_beside_a_stream() {
+    let mut config = Config::default();
+    config.dialect = Dialect::mcp();
+    let site = Site::with(Options::default(), config).await;
+    let client = site.open().await;
+    let mut events = site.listen(&client, None).await;
+    let mut tasks = Vec::new();
+    for (n, token) in [json!(1), json!("1"), json!("a")].into_iter().enumerate() {
+        let mut client = site.again(&client).await;
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..10 {
+                let id = n as i64;
+                let work = call(id, "work", json!({"_meta": {"progressToken": token}}));
+                let work = work.to_string();
+                client.send("POST", "/", &[ACCEPT_BOTH], &work).await;
+                assert!(client.raw.head().await.is_stream());
+                for step in 1..=3 {
+                    let event = client.raw.event().await.unwrap();
+                    let params = json!({"progressToken": token, "progress": step});
+                    assert_eq!((event.id, &event.json()["params"]), (None, &params));
+                }
+                let event = client.raw.event().await.unwrap();
+                assert_eq!(event.json(), ok(id, json!("worked")));
+                assert_eq!(client.raw.event().await, None);
+            }
+        }));
+    }
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+    // All else goes its usual way,
+    for n in 1..=30 {
+        let event = events.event().await.unwrap();
+        assert_eq!((event.id, event.json()), (Some(n), tick(9)));
+    }
+    // and so does progress where the answer is to be JSON.
+    let mut client = site.again(&client).await;
+    let work = call(5, "work", json!({"_meta": {"progressToken": 1}}));
+    let reply = client.post(&[ACCEPT_JSON], &work).await;
+    assert_eq!(reply.json(), ok(5, json!("worked")));
+    for step in 1..=3 {
+        let event = events.event().await.unwrap();
+        assert_eq!(event.json()["params"]["progress"], step);
+        assert_eq!(event.id, Some(30 + step));
+    }
+}
+
+#[tokio::test]
+async fn progress_of_a_post_that_is_gone_comes_among_the_messages() {
+    let mut config = Config::default();
+    config.dialect = Dialect::mcp();
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open().await;
+    let hold = json!({"_meta": {"progressToken": 1}});
+    let hold = json!({"jsonrpc": "2.0", "id": 1, "method": "hold", "params": hold});
+    let mut other = site.again(&client).await;
+    other
+        .send("POST", "/", &[ACCEPT_BOTH], &hold.to_string())
+        .await;
+    assert!(other.raw.head().await.is_stream());
+    let report = |step: u64| json!({"progressToken": 1, "progress": step});
+    let peer = site.peer();
+    peer.notify("notifications/progress", report(1))
+        .await
+        .unwrap();
+    assert_eq!(other.raw.event().await.unwrap().json()["params"], report(1));
+    drop(other);
+    eventually("it is gone", || site.server.connections() == 2).await;
+    peer.notify("notifications/progress", report(2))
+        .await
+        .unwrap();
+    let mut events = site.listen(&client, None).await;
+    let event = events.event().await.unwrap();
+    assert_eq!((event.id, &event.json()["params"]), (Some(1), &report(2)));
+    assert_eq!(client.post(&[], &note("note")).await.status, 202);
 }
 
 #[tokio::test]
@@ -210,7 +291,12 @@ async fn a_stream_takes_over_from_a_post_and_gives_back() {
     .await;
     peer.notify("tick", (3,)).await.unwrap();
     let event = client.raw.event().await.unwrap();
-    assert_eq!((event.id, event.json()), (Some(3), tick(3)));
+    assert_eq!((event.id, event.json()), (None, tick(3)));
+    // It does not come again on the stream, which had the second one last.
+    let mut events = site.listen(&client, Some(2)).await;
+    peer.notify("tick", (4,)).await.unwrap();
+    let event = events.event().await.unwrap();
+    assert_eq!((event.id, event.json()), (Some(4), tick(4)));
     site.gate.add_permits(1);
     assert_eq!(
         client.raw.event().await.unwrap().json(),

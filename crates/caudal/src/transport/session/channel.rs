@@ -15,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::table::Table;
-use super::waits::{Ids, Waits};
+use super::waits::{Ids, Waits, read_own};
 use crate::config::Config;
 use crate::hub::Hub;
+use crate::peer::member;
 use crate::transport::{ReceiveError, Transport};
 
 /// How long the last messages of a session wait for a client that reads them,
@@ -70,14 +71,26 @@ impl Channel {
 
     /// Gives a message to the POST that waits for it, or to the outbox.
     fn poll_route(&self, cx: &mut Context<'_>, text: &[u8]) -> Poll<()> {
-        let pipe = &self.pipe;
-        if !pipe.waits.is_empty()
-            && let Some(ids) = Ids::answered(text)
-            && pipe.waits.answer(&ids, text, pipe.outbox.last())
-        {
+        if !self.pipe.waits.is_empty() && self.give_to_post(text) {
             return Poll::Ready(());
         }
-        pipe.outbox.poll_push(cx, text)
+        self.pipe.outbox.poll_push(cx, text)
+    }
+
+    /// Whether a POST waits for this message.
+    fn give_to_post(&self, text: &[u8]) -> bool {
+        let message = read_own(text);
+        match &message {
+            Message::Notification(told) => {
+                let progress = self.config.dialect.progress.as_ref();
+                progress
+                    .filter(|progress| progress.method == told.method)
+                    .and_then(|progress| member(told.params, &progress.member))
+                    .is_some_and(|token| self.pipe.waits.report(&token, text))
+            }
+            _ => Ids::answered(&message)
+                .is_some_and(|ids| self.pipe.waits.answer(&ids, text, self.pipe.outbox.last())),
+        }
     }
 
     /// There is no room for what is to be sent. That goes on until the client reads;
@@ -98,12 +111,7 @@ impl Channel {
             let Some(answer) = refusal(&text, &self.config) else {
                 continue;
             };
-            let answered = Ids::answered(&answer).is_some_and(|ids| {
-                self.pipe
-                    .waits
-                    .answer(&ids, &answer, self.pipe.outbox.last())
-            });
-            if !answered {
+            if !self.give_to_post(&answer) {
                 self.pipe.outbox.push_back(answer);
             }
         }

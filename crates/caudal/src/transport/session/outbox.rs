@@ -4,6 +4,9 @@
 //! acknowledged or evicted │ sent, kept │ never sent
 //!                         first        fresh        last
 //! ```
+//!
+//! What was sent over a POST is not kept: its stream is no part of the one that a
+//! client comes back to.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -48,9 +51,12 @@ pub(crate) struct Outbox {
 
 #[derive(Debug)]
 struct State {
-    messages: VecDeque<Bytes>,
-    /// The number of the message in front.
+    /// With their numbers, in order. Only those that were sent have gaps.
+    messages: VecDeque<(u64, Bytes)>,
+    /// All before this number are forgotten.
     first: u64,
+    /// The number of the message that came last.
+    last: u64,
     /// The number that the reader takes next.
     next: u64,
     /// The first number that was never sent.
@@ -82,6 +88,7 @@ impl Outbox {
             state: Mutex::new(State {
                 messages: VecDeque::new(),
                 first: 1,
+                last: 0,
                 next: 1,
                 fresh: 1,
                 unsent: 0,
@@ -134,7 +141,7 @@ impl Outbox {
         self.change(|state, wakers| {
             state.keep = keep;
             wakers.extend(state.taker.take());
-            state.reader(self)
+            state.reader(self, false)
         })
     }
 
@@ -161,7 +168,7 @@ impl Outbox {
         self.change(|state, _| {
             let free = state.reader.is_none() && state.keep == Keep::Replay;
             if free && !(state.closed && state.is_drained()) {
-                return Some(state.reader(self));
+                return Some(state.reader(self, true));
             }
             state.others.insert(other, cx.waker().clone());
             None
@@ -188,7 +195,7 @@ impl Outbox {
     /// Drops what the client has got: everything up to `number` that was sent.
     pub(crate) fn acknowledge(&self, number: u64) {
         self.change(|state, _| {
-            while state.first <= number && state.first < state.fresh {
+            while state.front() <= number && state.front() < state.fresh {
                 state.drop_first();
             }
         });
@@ -268,7 +275,7 @@ impl Outbox {
         let room = self.bounds.all.saturating_sub(others);
         let room = room.min(self.bounds.replay);
         // What the reader is about to get again is not forgotten meanwhile.
-        while state.sent > room && state.first < state.next.min(state.fresh) {
+        while state.sent > room && state.front() < state.next.min(state.fresh) {
             state.drop_first();
         }
     }
@@ -289,7 +296,14 @@ impl Drop for Outbox {
 
 impl State {
     fn last(&self) -> u64 {
-        self.first + self.messages.len() as u64 - 1
+        self.last
+    }
+
+    /// The number of the message in front, or that of the next one to come.
+    fn front(&self) -> u64 {
+        self.messages
+            .front()
+            .map_or(self.last + 1, |(number, _)| *number)
     }
 
     fn held(&self) -> Held {
@@ -312,21 +326,22 @@ impl State {
 
     fn push(&mut self, text: Bytes) {
         self.unsent += text.len();
-        self.messages.push_back(text);
+        self.last += 1;
+        self.messages.push_back((self.last, text));
     }
 
     fn drop_first(&mut self) {
-        if let Some(text) = self.messages.pop_front() {
+        if let Some((number, text)) = self.messages.pop_front() {
             self.sent -= text.len();
-            self.first += 1;
+            self.first = number + 1;
             self.next = self.next.max(self.first);
         }
     }
 
     /// Counts the message in front as sent, and drops it.
     fn skip_first(&mut self) {
-        if self.first == self.fresh
-            && let Some(text) = self.messages.front()
+        if let Some((number, text)) = self.messages.front()
+            && *number == self.fresh
         {
             self.mark_sent(text.len());
         }
@@ -339,26 +354,45 @@ impl State {
         self.sent += size;
     }
 
-    fn reader(&mut self, outbox: &Arc<Outbox>) -> Reader {
+    fn reader(&mut self, outbox: &Arc<Outbox>, is_lent: bool) -> Reader {
         self.readers += 1;
         self.reader = Some(self.readers);
         self.next = self.fresh;
         Reader {
             outbox: Arc::clone(outbox),
             token: self.readers,
+            is_lent,
         }
     }
 
+    /// Where the message is that is next.
+    fn place(&self) -> usize {
+        let next = self.next;
+        self.messages.partition_point(|(number, _)| *number < next)
+    }
+
+    /// Goes to the next message that there is, or will be.
+    fn skip_gap(&mut self) {
+        let next = self.messages.get(self.place());
+        self.next = next.map_or(self.last + 1, |(number, _)| *number);
+    }
+
     /// The message that is next, if its number is at most `limit`.
-    fn take(&mut self, limit: u64) -> Option<(u64, Bytes)> {
-        let number = self.next;
-        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        let text = self.messages.get(place).filter(|_| number <= limit)?;
-        let text = text.clone();
-        self.next += 1;
+    fn take(&mut self, limit: u64, is_lent: bool) -> Option<(u64, Bytes)> {
+        let place = self.place();
+        let (number, text) = self.messages.get(place)?.clone();
+        if number > limit {
+            return None;
+        }
+        self.next = number + 1;
         if number == self.fresh {
             self.mark_sent(text.len());
         }
+        if is_lent {
+            self.messages.remove(place);
+            self.sent -= text.len();
+        }
+        self.skip_gap();
         Some((number, text))
     }
 
@@ -379,6 +413,8 @@ impl State {
 pub(crate) struct Reader {
     outbox: Arc<Outbox>,
     token: u64,
+    /// Whether it reads for a POST: what it takes is not kept.
+    is_lent: bool,
 }
 
 impl Reader {
@@ -390,8 +426,10 @@ impl Reader {
                 return 0;
             }
             let number = number.min(state.fresh - 1);
-            state.next = state.first.max(number + 1);
-            state.next - number - 1
+            let next = state.first.max(number + 1);
+            state.next = next;
+            state.skip_gap();
+            next - number - 1
         })
     }
 
@@ -411,7 +449,7 @@ impl Reader {
             if state.reader != Some(self.token) {
                 return Poll::Ready(None);
             }
-            if let Some(message) = state.take(limit) {
+            if let Some(message) = state.take(limit, self.is_lent) {
                 return Poll::Ready(Some(message));
             }
             if state.closed && state.next > state.last() {
@@ -625,6 +663,46 @@ mod tests {
         assert!(outbox.lend(cx, 1).is_none(), "those who poll get all there");
         outbox.leave(1);
         assert!(outbox.lock().others.is_empty());
+    }
+
+    #[test]
+    fn what_went_over_a_lent_reader_is_neither_kept_nor_missed() {
+        let outbox = outbox(BOUNDS);
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut main = outbox.attach(Keep::Replay);
+        assert!(push(&outbox, "a"));
+        assert!(next(&mut main).is_some());
+        drop(main);
+        let mut lent = outbox.lend(cx, 1).unwrap();
+        assert!(push(&outbox, "b") && push(&outbox, "c"));
+        assert_eq!(next(&mut lent), Some((2, "b".to_owned())));
+        assert_eq!(next(&mut lent), Some((3, "c".to_owned())));
+        drop(lent);
+        assert!(push(&outbox, "d"));
+        for (last, first) in [(0, (1, "a")), (1, (4, "d")), (2, (4, "d")), (3, (4, "d"))] {
+            let mut main = outbox.attach(Keep::Replay);
+            assert_eq!(main.resume_after(last), 0);
+            assert_eq!(next(&mut main), Some((first.0, first.1.to_owned())));
+        }
+        let mut main = outbox.attach(Keep::Replay);
+        assert_eq!(main.resume_after(1), 0);
+        assert!(outbox.poll_drained(cx).is_pending());
+        assert_eq!(next(&mut main), Some((4, "d".to_owned())));
+        assert_eq!(next(&mut main), None);
+        assert!(outbox.poll_drained(cx).is_ready());
+        assert_eq!(outbox.lock().messages.len(), 2);
+        // Those that went so do not add up.
+        drop(main);
+        let mut lent = outbox.lend(cx, 1).unwrap();
+        for _ in 0..100 {
+            assert!(push(&outbox, "x") && next(&mut lent).is_some());
+        }
+        assert_eq!(outbox.lock().messages.len(), 2);
+        assert_eq!(outbox.last(), 104);
+        drop(lent);
+        let main = outbox.attach(Keep::Replay);
+        assert_eq!(main.resume_after(4), 0);
+        assert!(outbox.poll_drained(cx).is_ready());
     }
 
     #[test]

@@ -20,15 +20,19 @@ const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Takes what a POST brings, and answers it.
 pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) -> Response<Body> {
-    let (asked, cancelled) = match decode(text, &http.hub().config.policy) {
+    let (asked, tokens, cancelled) = match decode(text, &http.hub().config.policy) {
         Message::Invalid(invalid) => return judge(&visit, text, &invalid),
-        message => (Ids::asked(&message), cancelled(&visit, &message)),
+        message => (
+            Ids::asked(&message),
+            tokens(&visit, head, &message),
+            cancelled(&visit, &message),
+        ),
     };
     let is_async = asked.is_some() && head::prefers_async(&head.headers);
     // It must be known before the answer can be there.
     let wait = asked
         .filter(|_| !is_async)
-        .map(|ids| Wait::begin(&visit.pipe, ids));
+        .map(|ids| Wait::begin(&visit.pipe, ids, tokens));
     if visit.pipe.inbox.push(text).await.is_err() {
         return ended(http);
     }
@@ -62,6 +66,38 @@ fn cancelled(session: &Session, message: &Message<'_>) -> Option<String> {
     let cancel = session.link.config.dialect.cancel.as_ref()?;
     let silent = cancel.answer.is_none() && cancel.method == notification.method;
     silent.then(|| member(notification.params, &cancel.member))?
+}
+
+/// Under which the client wants to hear of progress where it waits for the answer:
+/// `_meta` has them, as in MCP.
+#[cfg(feature = "sse")]
+fn tokens(session: &Session, head: &Parts, message: &Message<'_>) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Params {
+        #[serde(rename = "_meta")]
+        meta: std::collections::HashMap<String, Box<serde_json::value::RawValue>>,
+    }
+    let progress = session.link.config.dialect.progress.as_ref();
+    let Some(progress) = progress.filter(|_| head::accepts(&head.headers, head::EVENTS)) else {
+        return Vec::new();
+    };
+    let token = |message: &Message<'_>| match message {
+        Message::Request(request) => {
+            let mut params: Params = request.params?.read().ok()?;
+            let token = params.meta.remove(&*progress.member)?;
+            Some(token.get().to_owned())
+        }
+        _ => None,
+    };
+    match message {
+        Message::Batch(entries) => entries.iter().filter_map(token).collect(),
+        single => token(single).into_iter().collect(),
+    }
+}
+
+#[cfg(not(feature = "sse"))]
+fn tokens(_: &Session, _: &Parts, _: &Message<'_>) -> Vec<String> {
+    Vec::new()
 }
 
 fn accepted(is_async: bool) -> Response<Body> {

@@ -1,6 +1,6 @@
 //! POSTs that wait for the answer to what they have brought.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
@@ -11,6 +11,10 @@ use super::channel::Pipe;
 #[cfg(feature = "sse")]
 use super::outbox::Reader;
 use crate::peer::same_id;
+
+/// Bytes of progress that wait for one POST; what is more goes with the server's
+/// other messages.
+const ROOM: usize = 64 << 10;
 
 /// The ids in a message that want answers, or that are answered: as they are
 /// written.
@@ -33,13 +37,8 @@ impl Ids {
     }
 
     /// Those that a message of ours answers, if it is an answer.
-    pub(super) fn answered(text: &[u8]) -> Option<Self> {
-        let mut policy = Policy::default();
-        policy.max_message = usize::MAX;
-        policy.max_depth = usize::MAX;
-        policy.max_batch = usize::MAX;
-        policy.max_id = usize::MAX;
-        Self::of(&decode(text, &policy), |message| match message {
+    pub(super) fn answered(message: &Message<'_>) -> Option<Self> {
+        Self::of(message, |message| match message {
             Message::Response(response) => Some(response.id.as_str()),
             _ => None,
         })
@@ -71,6 +70,16 @@ impl Ids {
     }
 }
 
+/// Reads a message of ours, which knows no bounds.
+pub(super) fn read_own(text: &[u8]) -> Message<'_> {
+    let mut policy = Policy::default();
+    policy.max_message = usize::MAX;
+    policy.max_depth = usize::MAX;
+    policy.max_batch = usize::MAX;
+    policy.max_id = usize::MAX;
+    decode(text, &policy)
+}
+
 /// All POSTs of a session that wait, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Waits(Mutex<State>);
@@ -85,6 +94,10 @@ struct State {
 #[derive(Debug)]
 struct Waiting {
     ids: Ids,
+    /// Under which progress of what was asked is reported: JSON texts.
+    tokens: Vec<String>,
+    /// Such reports that its client has still to get.
+    reports: VecDeque<Bytes>,
     outcome: Outcome,
     waker: Option<Waker>,
 }
@@ -110,6 +123,23 @@ impl Waits {
             |waiting| waiting.ids.match_answer(answer),
             || Outcome::Answered(Bytes::copy_from_slice(text), last),
         )
+    }
+
+    /// Gives a report of progress to the POST that asked for it, so that it comes
+    /// before the answer; `false` if there is none, or no room.
+    pub(super) fn report(&self, token: &str, text: &[u8]) -> bool {
+        let mut state = self.lock();
+        let mut all = state.waits.values_mut();
+        let Some(waiting) = all.find(|waiting| waiting.wants(token, text.len())) else {
+            return false;
+        };
+        waiting.reports.push_back(Bytes::copy_from_slice(text));
+        let waker = waiting.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
     }
 
     /// Ends the wait for an answer that may never come.
@@ -158,6 +188,22 @@ impl Waits {
     }
 }
 
+impl Waiting {
+    fn wants(&self, token: &str, size: usize) -> bool {
+        let held: usize = self.reports.iter().map(Bytes::len).sum();
+        matches!(self.outcome, Outcome::Open)
+            && self.tokens.iter().any(|one| same_id(one, token))
+            && held.saturating_add(size) <= ROOM
+    }
+
+    fn answer(self) -> Option<Bytes> {
+        match self.outcome {
+            Outcome::Answered(text, _) => Some(text),
+            _ => None,
+        }
+    }
+}
+
 /// One that waits. If it is dropped, its answer goes with the server's messages.
 #[derive(Debug)]
 pub(crate) struct Wait {
@@ -166,7 +212,7 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    pub(super) fn begin(pipe: &Arc<Pipe>, ids: Ids) -> Self {
+    pub(super) fn begin(pipe: &Arc<Pipe>, ids: Ids, tokens: Vec<String>) -> Self {
         let mut state = pipe.waits.lock();
         state.count += 1;
         let key = state.count;
@@ -176,6 +222,8 @@ impl Wait {
         };
         let waiting = Waiting {
             ids,
+            tokens,
+            reports: VecDeque::new(),
             outcome,
             waker: None,
         };
@@ -204,10 +252,11 @@ impl Wait {
 
     /// The answer, if it is there; then the wait is over.
     pub(crate) fn take(&self) -> Option<Bytes> {
-        match self.pipe.waits.lock().waits.remove(&self.key)?.outcome {
-            Outcome::Answered(text, _) => Some(text),
-            _ => None,
-        }
+        self.end()?.answer()
+    }
+
+    fn end(&self) -> Option<Waiting> {
+        self.pipe.waits.lock().waits.remove(&self.key)
     }
 }
 
@@ -219,16 +268,33 @@ impl Wait {
         self.pipe.outbox.lend(cx, self.key)
     }
 
-    /// Ready when there is something to read so.
+    /// Ready when there is something to read so, or a report. The task of `cx` must
+    /// have polled for the answer before.
     pub(super) fn poll_unread(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let state = self.pipe.waits.lock();
+        let waiting = state.waits.get(&self.key);
+        if waiting.is_some_and(|waiting| !waiting.reports.is_empty()) {
+            return Poll::Ready(());
+        }
+        drop(state);
         self.pipe.outbox.poll_unread(cx, self.key)
+    }
+
+    /// The next report of progress, if there is one.
+    pub(crate) fn next_report(&self) -> Option<Bytes> {
+        let mut state = self.pipe.waits.lock();
+        state.waits.get_mut(&self.key)?.reports.pop_front()
     }
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
         self.pipe.outbox.leave(self.key);
-        if let Some(text) = self.take() {
+        let Some(mut waiting) = self.end() else {
+            return;
+        };
+        let reports = std::mem::take(&mut waiting.reports);
+        for text in reports.into_iter().chain(waiting.answer()) {
             self.pipe.outbox.push_back(text);
         }
     }
@@ -277,5 +343,29 @@ mod tests {
         ] {
             assert_eq!(Ids::answered(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn reports_have_bounds() {
+        let waits = Waits::default();
+        let waiting = Waiting {
+            ids: Ids {
+                is_batch: false,
+                ids: vec!["1".into()],
+            },
+            tokens: vec!["7".to_owned()],
+            reports: VecDeque::new(),
+            outcome: Outcome::Open,
+            waker: None,
+        };
+        waits.lock().waits.insert(1, waiting);
+        let text = vec![b' '; ROOM - 1];
+        assert!(!waits.report("\"7\"", b"{}"));
+        assert!(waits.report("7", &text));
+        assert!(waits.report("7", b"1"));
+        assert!(!waits.report("7", b"1"));
+        waits.give_up("1");
+        waits.lock().waits.get_mut(&1).unwrap().reports.clear();
+        assert!(!waits.report("7", b"1"));
     }
 }

@@ -82,7 +82,7 @@ impl Flow for Events {
     fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let this = &mut *self;
         let mut out = this.head.take().unwrap_or_default();
-        if read(&mut this.reader, cx, u64::MAX, &mut out) {
+        if read(&mut this.reader, cx, u64::MAX, &mut out, true) {
             event::write(&mut out, None, Some("end"), b"");
         }
         if !out.is_empty() {
@@ -96,7 +96,8 @@ impl Flow for Events {
     }
 }
 
-/// The same, but only while nobody else reads, and with an answer at the end.
+/// The same, but only while nobody else reads; with its own progress, and with an
+/// answer at the end.
 struct Answer {
     /// Gone at the end.
     wait: Option<Wait>,
@@ -121,7 +122,13 @@ impl Flow for Answer {
             this.reader = wait.lend(cx);
         }
         let mut out = BytesMut::new();
-        read(&mut this.reader, cx, limit, &mut out);
+        while out.len() < PIECE
+            && let Some(text) = wait.next_report()
+        {
+            event::write(&mut out, None, None, &text);
+        }
+        // A number would be a promise that this stream can be taken up again.
+        read(&mut this.reader, cx, limit, &mut out, false);
         if out.len() >= PIECE {
             // There may be more before the answer.
             return Poll::Ready(Some(out.freeze()));
@@ -144,11 +151,19 @@ impl Flow for Answer {
 
 /// Writes what a reader has, up to the message `limit`. At its end it is gone; `true`
 /// if that is the end of the session.
-fn read(reader: &mut Option<Reader>, cx: &mut Context<'_>, limit: u64, out: &mut BytesMut) -> bool {
+fn read(
+    reader: &mut Option<Reader>,
+    cx: &mut Context<'_>,
+    limit: u64,
+    out: &mut BytesMut,
+    numbered: bool,
+) -> bool {
     while out.len() < PIECE {
         let Some(from) = reader else { break };
         match from.poll_next_to(cx, limit) {
-            Poll::Ready(Some((number, text))) => event::write(out, Some(number), None, &text),
+            Poll::Ready(Some((number, text))) => {
+                event::write(out, numbered.then_some(number), None, &text);
+            }
             Poll::Ready(None) => {
                 let last = from.is_last();
                 *reader = None;
