@@ -241,7 +241,7 @@ mod tests {
         let (pipe, mut channel) = channel();
         let waited = br#"{"jsonrpc":"2.0","id":3,"method":"a"}"#;
         let asked = Ids::asked(&decode(waited, &channel.config.policy));
-        let wait = Wait::begin(&pipe, asked.unwrap());
+        let wait = Wait::begin(&pipe, asked.unwrap(), Vec::new());
         for text in [
             &br#"{"jsonrpc":"2.0","id":1,"method":"a"}"#[..],
             br#"{"jsonrpc":"2.0","method":"a"}"#,

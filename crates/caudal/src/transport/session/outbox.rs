@@ -153,7 +153,7 @@ impl Outbox {
         self.change(|state, wakers| {
             let before = std::mem::replace(&mut state.keep, Keep::Acknowledged);
             wakers.extend(state.taker.take());
-            let reader = state.reader(self);
+            let reader = state.reader(self, false);
             if before == Keep::Acknowledged {
                 state.next = state.first;
             }

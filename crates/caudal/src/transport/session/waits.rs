@@ -309,7 +309,7 @@ mod tests {
     }
 
     fn answered(text: &str) -> Ids {
-        Ids::answered(text.as_bytes()).unwrap()
+        Ids::answered(&decode(text.as_bytes(), &Policy::default())).unwrap()
     }
 
     #[test]
@@ -341,7 +341,8 @@ mod tests {
             r#"{"jsonrpc":"2.0","method":"a"}"#,
             r#"[{"jsonrpc":"2.0","id":1,"method":"a"}]"#,
         ] {
-            assert_eq!(Ids::answered(text.as_bytes()), None, "{text}");
+            let message = decode(text.as_bytes(), &Policy::default());
+            assert_eq!(Ids::answered(&message), None, "{text}");
         }
     }
 
