@@ -51,7 +51,7 @@ async fn idle_sessions_do_not_hold_up_the_end() {
     within(site.server.shutdown(Duration::from_secs(600))).await;
     assert!(start.elapsed() < Duration::from_secs(20));
     assert_eq!(events.event().await, None);
-    assert_eq!(polls.raw.reply().await.status, 204);
+    assert_eq!(polls.raw.reply().await.status, 410);
 }
 
 #[tokio::test]

@@ -155,7 +155,7 @@ impl Outbox {
             wakers.extend(state.taker.take());
             let reader = state.reader(self, false);
             if before == Keep::Acknowledged {
-                state.next = state.first;
+                state.next = state.owed();
             }
             (reader, state.next - 1)
         })
@@ -363,6 +363,19 @@ impl State {
             token: self.readers,
             is_lent,
         }
+    }
+
+    /// The number from which on no message is missing.
+    #[cfg(feature = "webhook")]
+    fn owed(&self) -> u64 {
+        let mut first = self.last + 1;
+        for (number, _) in self.messages.iter().rev() {
+            if number + 1 != first {
+                break;
+            }
+            first = *number;
+        }
+        first
     }
 
     /// Where the message is that is next.
@@ -703,6 +716,24 @@ mod tests {
         let main = outbox.attach(Keep::Replay);
         assert_eq!(main.resume_after(4), 0);
         assert!(outbox.poll_drained(cx).is_ready());
+    }
+
+    /// A receiver of webhooks refuses what does not follow on the one before.
+    #[cfg(feature = "webhook")]
+    #[test]
+    fn what_is_owed_begins_after_what_went_over_a_lent_reader() {
+        let outbox = outbox(BOUNDS);
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(push(&outbox, "a"));
+        assert!(next(&mut outbox.attach(Keep::Replay)).is_some());
+        assert!(push(&outbox, "b"));
+        assert!(next(&mut outbox.lend(cx, 1).unwrap()).is_some());
+        assert!(push(&outbox, "c") && push(&outbox, "d"));
+        assert!(next(&mut outbox.attach(Keep::Acknowledged)).is_some());
+        let (mut reader, before) = outbox.attach_owed();
+        assert_eq!(before, 2);
+        assert_eq!(next(&mut reader), Some((3, "c".to_owned())));
+        assert_eq!(next(&mut reader), Some((4, "d".to_owned())));
     }
 
     #[test]
