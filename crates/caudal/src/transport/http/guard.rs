@@ -36,6 +36,7 @@ impl Guard {
     pub(super) fn check(
         &self,
         request: &Parts,
+        origin: Option<&HeaderValue>,
         options: &Options,
     ) -> Result<(), Box<Response<Body>>> {
         let refuse = |status, text| Err(Box::new(plain(status, text)));
@@ -46,7 +47,7 @@ impl Guard {
             let text = "this Host is not served here; the server's `hosts` list may allow it\n";
             return refuse(StatusCode::FORBIDDEN, text);
         }
-        if let Some(origin) = request.headers.get(ORIGIN)
+        if let Some(origin) = origin
             && !allows_origin(origin, host, &options.origins)
         {
             let text = "this Origin is not allowed; the server's `origins` list may allow it\n";
@@ -125,8 +126,10 @@ fn has_token(headers: &HeaderMap, options: &Options) -> bool {
 /// # Errors
 /// The answer.
 pub(super) fn check_caller(request: &Parts, options: &Options) -> Result<(), Box<Response<Body>>> {
-    let asks = request.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-    if request.method == Method::OPTIONS && asks && request.headers.contains_key(ORIGIN) {
+    if request.method == Method::OPTIONS
+        && request.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+        && request.headers.contains_key(ORIGIN)
+    {
         return Err(Box::new(preflight(options)));
     }
     if !options.tokens.is_empty() && !has_token(&request.headers, options) {

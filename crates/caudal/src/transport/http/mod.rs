@@ -46,18 +46,19 @@ pub(crate) use {body::read, dial::dial_at, service::is_json};
 
 /// A response that carries JSON.
 pub(crate) fn json(status: StatusCode, text: Bytes) -> Response<Body> {
-    with_type(status, "application/json", Body::whole(text))
+    const JSON: HeaderValue = HeaderValue::from_static("application/json");
+    with_type(status, JSON, Body::whole(text))
 }
 
 /// A response that tells a person what is wrong.
 pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
-    with_type(status, "text/plain; charset=utf-8", Body::whole(text))
+    const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+    with_type(status, PLAIN, Body::whole(text))
 }
 
-pub(crate) fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+pub(crate) fn with_type(status: StatusCode, kind: HeaderValue, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    let kind = HeaderValue::from_static(kind);
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use caudal_core::{FrameError, JsonRpcError};
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, ORIGIN};
+use http::header::{ALLOW, CONTENT_TYPE, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
@@ -154,7 +154,7 @@ impl Http {
         let (mut head, body) = request.into_parts();
         let options = &self.shared.options;
         let origin = head.headers.get(ORIGIN).cloned();
-        if let Err(refused) = self.shared.guard.check(&head, options) {
+        if let Err(refused) = self.shared.guard.check(&head, origin.as_ref(), options) {
             return *refused;
         }
         let mut response = match guard::check_caller(&head, options) {
@@ -202,9 +202,6 @@ impl Http {
         }
         let config = &self.shared.hub.config;
         let limit = config.policy.max_message;
-        if length(&head.headers).is_some_and(|length| length > limit as u64) {
-            return too_large(link);
-        }
         let text = match body::read(body, limit, config.message_timeout).await {
             Ok(text) => text,
             Err(ReadError::TooLarge) => return too_large(link),
@@ -267,11 +264,6 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let kind = value.split(|byte| *byte == b';').next().unwrap_or_default();
     let kind = kind.trim_ascii();
     KNOWN.iter().any(|known| kind.eq_ignore_ascii_case(known))
-}
-
-/// How long a body says that it is.
-fn length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 fn too_large(link: &Arc<Link>) -> Response<Body> {

@@ -61,7 +61,8 @@ pub(crate) fn answer(visit: Visit, wait: Wait, options: &Options) -> Response<Bo
 
 fn stream(flow: impl Flow + 'static) -> Response<Body> {
     let body = Body::flow(flow);
-    let mut response = with_type(StatusCode::OK, "text/event-stream", body);
+    let kind = HeaderValue::from_static("text/event-stream");
+    let mut response = with_type(StatusCode::OK, kind, body);
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let name = HeaderName::from_static("x-accel-buffering");
