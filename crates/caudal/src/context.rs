@@ -100,6 +100,8 @@ impl fmt::Debug for Context {
 /// Makes the [`Context`] of a call if its handler asks for one.
 pub(crate) struct Maker<'c, 'a> {
     pub(crate) link: &'c Arc<Link>,
+    /// What the handler sees in the place of `link`.
+    pub(crate) caller: Option<&'c Arc<Link>>,
     pub(crate) method: &'c Arc<str>,
     pub(crate) id: Option<Id<'a>>,
     pub(crate) context: Option<Context>,
@@ -109,7 +111,10 @@ impl Maker<'_, '_> {
     pub(crate) fn context(&mut self) -> Context {
         let make = || {
             Context(Arc::new(Inner {
-                peer: Peer::of(self.link),
+                peer: Peer::of(&match self.caller {
+                    Some(caller) => Arc::clone(caller),
+                    None => Link::seen(self.link),
+                }),
                 method: Arc::clone(self.method),
                 id: self.id.map(|id| id.as_str().into()),
                 cancelled: self.link.token(),

@@ -104,6 +104,8 @@ impl<'a> Arriving<'a, '_> {
 /// Where replies go.
 pub(crate) struct Exchange<'c> {
     pub(crate) link: &'c Arc<Link>,
+    /// What handlers see in the place of `link`.
+    pub(crate) caller: Option<&'c Arc<Link>>,
     pub(crate) out: &'c mut BytesMut,
     /// How a reply is framed; `None` within a batch.
     pub(crate) framing: Option<Framing>,
@@ -121,6 +123,7 @@ impl<'c> Exchange<'c> {
     pub(crate) fn inline(link: &'c Arc<Link>, out: &'c mut BytesMut) -> Self {
         Self {
             link,
+            caller: None,
             out,
             framing: Some(link.framing),
             inline: true,
@@ -393,6 +396,7 @@ fn call<'a>(
     let watched = Watched::begin(method, route.name.is_empty());
     let mut maker = Maker {
         link,
+        caller: exchange.caller,
         method,
         id: None,
         context: None,
@@ -414,12 +418,13 @@ fn call<'a>(
 
 /// Runs the entries of a batch; their answers keep the order of the entries.
 fn batch(router: &Router, entries: Vec<Message<'_>>, exchange: &mut Exchange<'_>) -> Dispatched {
-    let link = exchange.link;
+    let (link, caller) = (exchange.link, exchange.caller);
     let mut batch = Batch::default();
     let mut later = Vec::new();
     for message in entries {
         let place = batch.begin();
         let mut inner = Exchange::for_entry(link, &mut batch.text);
+        inner.caller = caller;
         let full = link.is_full(later.len()) || inner.out.len() >= link.config.limits.output;
         let waits = match message {
             Message::Request(request) if full => {
@@ -464,54 +469,84 @@ impl Exchange<'_> {
 /// Answers one message in the caller's own task.
 pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
     let link = router.nowhere.get_or_init(|| Link::nowhere(Arc::default()));
-    answer(router, link, bytes).await
+    answer(router, link, None, bytes).await
 }
 
 /// Answers one message in the caller's own task, on behalf of a connection.
 ///
+/// `caller` is what handlers see of it, if somebody has looked at who calls.
+///
 /// # Cancel safety
 /// If it is dropped, what the message began is cancelled.
-pub(crate) async fn answer(router: &Router, link: &Arc<Link>, bytes: &[u8]) -> Option<Bytes> {
+pub(crate) async fn answer(
+    router: &Router,
+    link: &Arc<Link>,
+    caller: Option<&Arc<Link>>,
+    bytes: &[u8],
+) -> Option<Bytes> {
     let mut out = BytesMut::new();
     link.show_received(bytes);
-    let mut exchange = Exchange::for_entry(link, &mut out);
+    // Most are answered at once; what must wait has room elsewhere.
+    match begin(router, link, caller, bytes, &mut out) {
+        Dispatched::Done => {}
+        Dispatched::Later(later) => out = Box::pin(peer::run(link, later)).await,
+        Dispatched::Batch(batch, waiting) => out = Box::pin(wait(link, batch, waiting)).await,
+    }
+    if out.is_empty() {
+        return None;
+    }
+    link.show_sent(&out);
+    Some(out.freeze())
+}
+
+fn begin(
+    router: &Router,
+    link: &Arc<Link>,
+    caller: Option<&Arc<Link>>,
+    bytes: &[u8],
+    out: &mut BytesMut,
+) -> Dispatched {
+    let mut exchange = Exchange::for_entry(link, out);
+    exchange.caller = caller;
     // The entries of a batch are judged one by one.
     if link.is_full(0)
         && let Message::Request(request) = decode(bytes, &link.config.policy)
     {
         exchange.turn_away(request.id, false);
-        return Some(out.freeze());
+        return Dispatched::Done;
     }
-    match frame(router, bytes, &mut exchange) {
-        Dispatched::Done => {}
-        Dispatched::Later(later) => {
-            out = peer::run(link, later).await;
-        }
-        Dispatched::Batch(mut batch, waiting) => {
-            let mut running: Vec<_> = waiting
-                .into_iter()
-                .map(|(place, later)| (place, Box::pin(peer::run(link, later))))
-                .collect();
-            poll_fn(|cx| {
-                running.retain_mut(|(place, run)| match run.as_mut().poll(cx) {
-                    Poll::Ready(text) => {
-                        if let Some(place) = *place {
-                            batch.fill(place, text);
-                        }
-                        false
-                    }
-                    Poll::Pending => true,
-                });
-                match running.is_empty() {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
+    frame(router, bytes, &mut exchange)
+}
+
+/// Waits for the entries of a batch that were not ready.
+async fn wait(
+    link: &Arc<Link>,
+    mut batch: Batch,
+    waiting: Vec<(Option<usize>, Later)>,
+) -> BytesMut {
+    let mut running: Vec<_> = waiting
+        .into_iter()
+        .map(|(place, later)| (place, Box::pin(peer::run(link, later))))
+        .collect();
+    poll_fn(|cx| {
+        running.retain_mut(|(place, run)| match run.as_mut().poll(cx) {
+            Poll::Ready(text) => {
+                if let Some(place) = *place {
+                    batch.fill(place, text);
                 }
-            })
-            .await;
-            batch.write(&mut Exchange::for_entry(link, &mut out));
+                false
+            }
+            Poll::Pending => true,
+        });
+        match running.is_empty() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
-    }
-    (!out.is_empty()).then(|| out.freeze())
+    })
+    .await;
+    let mut out = BytesMut::new();
+    batch.write(&mut Exchange::for_entry(link, &mut out));
+    out
 }
 
 impl Later {

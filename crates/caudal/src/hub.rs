@@ -54,6 +54,19 @@ impl Drop for Held {
     }
 }
 
+/// A connection that is counted.
+pub(crate) struct Attended(Held, usize);
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        let Self(hub, key) = self;
+        let mut connections = hub.lock();
+        let stats = connections.open.remove(*key).stats();
+        connections.past.add(&stats);
+        (connections.past.in_flight, connections.past.pending) = (0, 0);
+    }
+}
+
 impl Hub {
     pub(crate) fn new(router: Router, config: Config) -> Arc<Self> {
         Arc::new(Self {
@@ -84,7 +97,10 @@ impl Hub {
         extensions: Extensions,
     ) -> Arc<Link> {
         let hub = Arc::clone(self);
-        let attend = move |link: &Arc<Link>| hub.attend(link);
+        let attend = move |link: &Arc<Link>| {
+            let attended = hub.attend(link);
+            move || drop(attended)
+        };
         let router = Arc::clone(&self.router);
         let config = Arc::clone(&self.config);
         let link = peer::start_with(transport, router, config, None, extensions, attend);
@@ -94,22 +110,13 @@ impl Hub {
         link
     }
 
-    /// Counts a connection; what is returned ends that.
-    pub(crate) fn attend(
-        self: &Arc<Self>,
-        link: &Arc<Link>,
-    ) -> impl FnOnce() + Send + use<> + 'static {
+    /// Counts a connection until what is returned is dropped.
+    pub(crate) fn attend(self: &Arc<Self>, link: &Arc<Link>) -> Attended {
         let mut connections = self.lock();
         connections.accepted += 1;
         let key = connections.open.insert(Arc::clone(link));
         drop(connections);
-        let held = self.hold();
-        move || {
-            let mut connections = held.0.lock();
-            let stats = connections.open.remove(key).stats();
-            connections.past.add(&stats);
-            (connections.past.in_flight, connections.past.pending) = (0, 0);
-        }
+        Attended(self.hold(), key)
     }
 
     pub(crate) fn has_room(&self) -> bool {

@@ -76,6 +76,7 @@ impl Incoming {
         })?;
         let maker = Maker {
             link,
+            caller: None,
             method: self.context.name(),
             id: self.context.id(),
             context: Some(self.context.clone()),

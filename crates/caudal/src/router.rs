@@ -350,6 +350,12 @@ impl Router {
         served.filter(|_| !reserved).unwrap_or(&self.unknown)
     }
 
+    /// Whether anybody serves this name.
+    #[cfg(feature = "session")]
+    pub(crate) fn serves(&self, name: &str) -> bool {
+        self.fallback.is_some() || self.routes.contains_key(name)
+    }
+
     fn insert(&mut self, name: &str, method: Method) -> Result<(), RegisterError> {
         let name: Arc<str> = name.into();
         match self.routes.entry(Arc::clone(&name)) {

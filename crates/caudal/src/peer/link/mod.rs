@@ -38,6 +38,8 @@ pub(crate) struct Link {
     pub(crate) stats: Counters,
     pub(crate) extensions: Extensions,
     pub(crate) remote: OnceLock<String>,
+    /// Whether it stands for no connection, and so perhaps for many callers.
+    leads_nowhere: bool,
     /// Whether a lost connection is made again.
     reconnects: bool,
     /// Whether the transport must hear of calls that were given up.
@@ -109,14 +111,25 @@ impl Link {
         reconnects: bool,
         extensions: Extensions,
     ) -> Arc<Self> {
+        Arc::new(Self::make(config, framing, state, reconnects, extensions))
+    }
+
+    fn make(
+        config: Arc<Config>,
+        framing: Framing,
+        state: State,
+        reconnects: bool,
+        extensions: Extensions,
+    ) -> Self {
         let now = Instant::now().into_std();
         let pending = Pending::new(config.limits.pending, config.id_format, now);
-        Arc::new(Self {
+        Self {
             config,
             framing,
             stats: Counters::default(),
             extensions,
             remote: OnceLock::new(),
+            leads_nowhere: false,
             reconnects,
             keeps_calls: AtomicBool::new(false),
             shared: Mutex::new(Shared {
@@ -142,18 +155,29 @@ impl Link {
             in_flight: AtomicUsize::new(0),
             barriers: AtomicUsize::new(0),
             state: watch::Sender::new(state),
-        })
+        }
+    }
+
+    /// What a handler sees of a connection. Where there is none, many messages that
+    /// have nothing to do with one another share it, and each sees its own.
+    pub(crate) fn seen(link: &Arc<Self>) -> Arc<Self> {
+        if !link.leads_nowhere {
+            return Arc::clone(link);
+        }
+        let own = Self::nowhere(Arc::clone(&link.config));
+        if let Some(remote) = link.remote.get() {
+            let _ = own.remote.set(remote.clone());
+        }
+        own
     }
 
     /// What stands in the place of a connection where there is none.
     pub(crate) fn nowhere(config: Arc<Config>) -> Arc<Self> {
-        let link = Self::new(
-            config,
-            Framing::Line,
-            State::Connecting,
-            false,
-            Extensions::default(),
-        );
+        let none = Extensions::default();
+        let link = Arc::new(Self {
+            leads_nowhere: true,
+            ..Self::make(config, Framing::Line, State::Connecting, false, none)
+        });
         link.close(CloseReason::failed(NoConnection));
         link.announce_closed(None);
         // Its calls go on all the same.
@@ -223,6 +247,13 @@ impl Link {
     pub(crate) fn show_received(&self, frame: &[u8]) {
         if let Some(tap) = &self.config.tap {
             show(tap, Direction::Received, frame);
+        }
+    }
+
+    /// Shows the tap an answer that goes its own way.
+    pub(crate) fn show_sent(&self, text: &[u8]) {
+        if let Some(tap) = &self.config.tap {
+            show(tap, Direction::Sent, text);
         }
     }
 

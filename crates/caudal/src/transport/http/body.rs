@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use super::serve::Visit;
 pub struct Body {
     kind: Kind,
     /// What lasts until it is sent.
-    visit: Option<Arc<Visit>>,
+    visit: Option<Visit>,
 }
 
 enum Kind {
@@ -59,7 +58,7 @@ impl Body {
     }
 
     /// The same, for the length of which a request is under way.
-    pub(super) fn during(mut self, visit: Arc<Visit>) -> Self {
+    pub(super) fn during(mut self, visit: Visit) -> Self {
         self.visit = Some(visit);
         self
     }
@@ -125,6 +124,16 @@ where
     if let Poll::Ready(read) = whole.poll(body.as_mut(), &mut Context::from_waker(waker), limit) {
         return read;
     }
+    // It is large, and few need it.
+    Box::pin(read_on(body, whole, limit, time)).await
+}
+
+async fn read_on<B: http_body::Body>(
+    mut body: Pin<&mut B>,
+    mut whole: Whole,
+    limit: usize,
+    time: Duration,
+) -> Result<Bytes, ReadError> {
     let read = poll_fn(|cx| whole.poll(body.as_mut(), cx, limit));
     if time.is_zero() {
         return read.await;

@@ -53,6 +53,10 @@ impl Guard {
             let text = "this Origin is not allowed; the server's `origins` list may allow it\n";
             return refuse(StatusCode::FORBIDDEN, text);
         }
+        if origin.is_none() && request.method != Method::POST && is_foreign(request) {
+            let text = "a page of another site may not do this\n";
+            return refuse(StatusCode::FORBIDDEN, text);
+        }
         Ok(())
     }
 
@@ -69,6 +73,13 @@ impl Guard {
             }
         }
     }
+}
+
+/// Whether a browser says that a page of another site asks: it sends no `Origin`
+/// where that page cannot see the answer.
+fn is_foreign(request: &Parts) -> bool {
+    let site = request.headers.get("sec-fetch-site");
+    site.is_some_and(|site| site != "same-origin" && site != "none")
 }
 
 /// The host that a request was sent to, with its port.

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::UPGRADE;
-use http::{Extensions, Method, Request, Response, StatusCode};
+use http::{Extensions, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -17,6 +19,7 @@ use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::body::Body;
 use super::options::Options;
@@ -36,6 +39,8 @@ const HEAD: u16 = u16::MAX;
 /// So much longer than all else connections may last, to say that it is over.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// No timer is longer, which they could not be.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// So often it is looked whether anybody is still owed something.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -141,10 +146,11 @@ async fn run<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let end = hub.attend(http.link());
+    let _attended = hub.attend(http.link());
     let options = http.options();
     let watch = Arc::clone(&place.watch);
     let io = Timed::new(io, watch, options.header_timeout, options.idle_timeout);
+    let ping = Some(options.ping_interval.min(LONGEST)).filter(|ping| !ping.is_zero());
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Whoever comes after the end has one request, and it is not cut off before.
     let late = hub.stop.is_cancelled();
@@ -154,30 +160,35 @@ async fn run<S>(
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(HEAD.into())
-        .keep_alive_interval(options.ping_interval)
-        .keep_alive_timeout(options.ping_timeout);
+        .keep_alive_interval(ping)
+        .keep_alive_timeout(options.ping_timeout.min(LONGEST));
     #[cfg(feature = "ws")]
     builder.http2().enable_connect_protocol();
     let place = Arc::new(place);
+    let served = Arc::new((http.clone(), path));
     let service = service_fn(move |mut request: Request<Incoming>| {
-        mark(request.extensions_mut());
-        let visit = Visit::begin(&place);
-        if request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT {
-            request.extensions_mut().insert(Arc::clone(&visit));
+        let version = request.version();
+        let visit = Visit::begin(&place, version);
+        if request.method() != Method::POST {
+            mark_upgrade(&mut request, &place);
         }
-        let http = (request.uri().path() == &*path).then(|| http.clone());
+        mark(request.extensions_mut());
+        let served = Arc::clone(&served);
         async move {
-            let response = match http {
-                Some(http) => http.answer(request).await,
-                None => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
+            let (http, path) = &*served;
+            let response = match request.uri().path() == &**path {
+                true => http.answer(request).await,
+                false => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
             };
             Ok::<Response<Body>, Infallible>(response.map(|body| body.during(visit)))
         }
     });
     let mut served = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), service));
+    let stopped = Stopped::of(&hub.stop);
     let ended = tokio::select! {
+        biased;
         ended = &mut served => ended,
-        () = hub.stop.cancelled(), if !late => {
+        () = stopped, if !late => {
             served.as_mut().graceful_shutdown();
             let last = after(hub.deadline(), FAREWELL);
             match tokio::time::timeout_at(last, served).await {
@@ -187,9 +198,46 @@ async fn run<S>(
         }
         () = tokio::time::sleep_until(after(hub.deadline(), FAREWELL)), if late => Ok(()),
     };
-    end();
     if let Err(error) = ended {
         tracing::debug!(target: "caudal", %error, "a connection ended");
+    }
+}
+
+/// What a request becomes may outlive it.
+fn mark_upgrade(request: &mut Request<Incoming>, place: &Arc<Place>) {
+    if request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT {
+        let visit = Arc::new(Visit::begin(place, request.version()));
+        request.extensions_mut().insert(visit);
+    }
+}
+
+/// Returns when the server stops. A task that asks often enough is told once.
+struct Stopped<'a> {
+    token: &'a CancellationToken,
+    cancelled: Pin<Box<WaitForCancellationFuture<'a>>>,
+    registered: bool,
+}
+
+impl<'a> Stopped<'a> {
+    fn of(token: &'a CancellationToken) -> Self {
+        Self {
+            token,
+            cancelled: Box::pin(token.cancelled()),
+            registered: false,
+        }
+    }
+}
+
+impl Future for Stopped<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // The connection's own task polls this with every request.
+        if self.registered && !self.token.is_cancelled() {
+            return Poll::Pending;
+        }
+        self.registered = true;
+        self.cancelled.as_mut().poll(cx)
     }
 }
 
@@ -207,9 +255,9 @@ struct Visits {
 pub(crate) struct Visit(Arc<Place>);
 
 impl Visit {
-    fn begin(place: &Arc<Place>) -> Arc<Self> {
-        place.watch.begin();
-        Arc::new(Self(Arc::clone(place)))
+    fn begin(place: &Arc<Place>, version: Version) -> Self {
+        place.watch.begin(version);
+        Self(Arc::clone(place))
     }
 }
 

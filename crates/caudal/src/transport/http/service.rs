@@ -166,33 +166,39 @@ impl Http {
     }
 
     async fn route<B: http_body::Body>(&self, head: &mut Parts, body: B) -> Response<Body> {
-        let link = match &self.shared.options.authorize {
-            None => Arc::clone(&self.link),
-            Some(authorize) => {
-                let link = Link::nowhere(Arc::clone(&self.shared.hub.config));
-                if let Err(status) = authorize.authorize(head, &link.extensions) {
-                    return plain(status, "this caller is not let in\n");
-                }
-                link
-            }
+        let caller = match self.caller(head) {
+            Ok(caller) => caller,
+            Err(status) => return plain(status, "this caller is not let in\n"),
         };
         if head.method == Method::POST {
-            return self.post(&link, head, body).await;
+            return self.post(caller.as_ref(), head, body).await;
         }
+        let link = caller.as_ref().unwrap_or(&self.link);
         #[cfg(feature = "ws")]
-        if let Some(response) = crate::transport::ws::accept(self, &link, head) {
+        if let Some(response) = crate::transport::ws::accept(self, link, head) {
             return response;
         }
         #[cfg(feature = "session")]
-        if let Some(response) = self.shared.sessions.other(self, &link, head, body).await {
+        if let Some(response) = Box::pin(self.shared.sessions.other(self, link, head, body)).await {
             return response;
         }
+        let _ = link;
         not_allowed()
+    }
+
+    /// Asks the application who calls, and lets handlers see what it found.
+    fn caller(&self, head: &Parts) -> Result<Option<Arc<Link>>, StatusCode> {
+        let Some(authorize) = &self.shared.options.authorize else {
+            return Ok(None);
+        };
+        let link = Link::seen(&self.link);
+        authorize.authorize(head, &link.extensions)?;
+        Ok(Some(link))
     }
 
     async fn post<B: http_body::Body>(
         &self,
-        link: &Arc<Link>,
+        caller: Option<&Arc<Link>>,
         head: &Parts,
         body: B,
     ) -> Response<Body> {
@@ -200,11 +206,13 @@ impl Http {
             let text = "send JSON, with `Content-Type: application/json`\n";
             return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
         }
-        let config = &self.shared.hub.config;
-        let limit = config.policy.max_message;
-        let text = match body::read(body, limit, config.message_timeout).await {
+        let Shared { hub, .. } = &*self.shared;
+        // A connection of ours is held as a whole.
+        let _held = self.remote.is_none().then(|| hub.hold());
+        let limit = hub.config.policy.max_message;
+        let text = match body::read(body, limit, hub.config.message_timeout).await {
             Ok(text) => text,
-            Err(ReadError::TooLarge) => return too_large(link),
+            Err(ReadError::TooLarge) => return too_large(&self.link),
             Err(ReadError::Slow) => {
                 return plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n");
             }
@@ -213,14 +221,15 @@ impl Http {
             }
         };
         #[cfg(feature = "session")]
-        if let Some(response) = self.shared.sessions.post(self, link, head, &text).await {
-            return response;
+        if self.shared.sessions.concerns(self, head, &text) {
+            let link = caller.unwrap_or(&self.link);
+            return Box::pin(self.shared.sessions.post(self, link, head, &text)).await;
         }
-        if self.shared.hub.stop.is_cancelled() {
+        if hub.stop.is_cancelled() {
             let text = "the server is shutting down\n";
             return plain(StatusCode::SERVICE_UNAVAILABLE, text);
         }
-        let reply = dispatch::answer(&self.shared.hub.router, link, &text).await;
+        let reply = dispatch::answer(&hub.router, &self.link, caller, &text).await;
         self.reply(reply)
     }
 

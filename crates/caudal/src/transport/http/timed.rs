@@ -8,8 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use http::Version;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::time::after;
 
 /// What is known of a connection's requests.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(super) struct Watch {
     any: AtomicBool,
     /// Whether bytes have come that no request was made of yet.
     amid: AtomicBool,
+    /// Whether bytes between requests are no head: HTTP/2 has much else to say.
+    talks: AtomicBool,
 }
 
 impl Watch {
@@ -33,12 +38,16 @@ impl Watch {
             done: AtomicU64::new(0),
             any: AtomicBool::new(false),
             amid: AtomicBool::new(false),
+            talks: AtomicBool::new(false),
         })
     }
 
     /// A request has begun.
-    pub(super) fn begin(&self) {
+    pub(super) fn begin(&self, version: Version) {
         self.busy.fetch_add(1, AcqRel);
+        if version == Version::HTTP_2 {
+            self.talks.store(true, Relaxed);
+        }
         self.any.store(true, Relaxed);
         self.amid.store(false, Relaxed);
     }
@@ -48,11 +57,13 @@ impl Watch {
         let passed = self.begun.elapsed().as_millis();
         self.done
             .store(u64::try_from(passed).unwrap_or(u64::MAX), Relaxed);
+        // What came meanwhile was its body.
+        self.amid.store(false, Relaxed);
         self.busy.fetch_sub(1, AcqRel);
     }
 
     fn done(&self) -> Instant {
-        self.begun + Duration::from_millis(self.done.load(Relaxed))
+        after(self.begun, Duration::from_millis(self.done.load(Relaxed)))
     }
 }
 
@@ -90,14 +101,15 @@ impl<S> Timed<S> {
             return None;
         }
         if !self.watch.any.load(Relaxed) {
-            return Some(self.watch.begun + self.head);
+            return Some(after(self.watch.begun, self.head));
         }
-        let idle = self.watch.done() + self.idle;
-        if !self.watch.amid.load(Relaxed) {
+        let watch = &self.watch;
+        if !watch.amid.load(Relaxed) || watch.talks.load(Relaxed) {
             self.head_began = None;
-            return Some(idle);
+            return Some(after(watch.done(), self.idle));
         }
-        Some(*self.head_began.get_or_insert_with(Instant::now) + self.head)
+        let began = *self.head_began.get_or_insert_with(Instant::now);
+        Some(after(began, self.head))
     }
 
     /// Fails when the time is up.

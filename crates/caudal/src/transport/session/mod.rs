@@ -61,32 +61,40 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Takes a POST if it belongs to a session, or opens one; `None` if it stands
-    /// alone.
+    /// Whether a POST belongs to a session, or opens one.
+    pub(crate) fn concerns(&self, http: &Http, head: &Parts, text: &[u8]) -> bool {
+        let options = http.options();
+        head::session(head, options).is_some() || {
+            // Who does not serve the method that opens one has none to open.
+            let opener = options.session_method.as_deref();
+            let router = &http.hub().router;
+            opener.is_some_and(|opener| router.serves(opener))
+                && opens(text, options, &http.hub().config.policy)
+        }
+    }
+
+    /// Takes a POST that belongs to a session, or opens one.
     pub(crate) async fn post(
         &self,
         http: &Http,
         link: &Arc<Link>,
         head: &Parts,
         text: &Bytes,
-    ) -> Option<Response<Body>> {
+    ) -> Response<Body> {
         let options = http.options();
         if head::session(head, options).is_some() {
-            return Some(match self.find(http, link, head) {
+            return match self.find(http, link, head) {
                 Some(visit) => post::take(http, visit, head, text).await,
                 None => not_found(),
-            });
+            };
         }
-        if !opens(text, options, &link.config.policy) {
-            return None;
-        }
-        Some(match self.open(http, link, head) {
+        match self.open(http, link, head) {
             Ok(visit) => {
                 let id = Arc::clone(&visit.id);
                 named(post::take(http, visit, head, text).await, &id, options)
             }
             Err(refused) => *refused,
-        })
+        }
     }
 
     /// Whether there is none.
