@@ -97,7 +97,7 @@ fn let_in() -> Value {
             "deleted": 204,
         },
         "socket": [[1], [2], [3], {"ticks": 3}, 1000],
-        "events": [[1, 1], [2, 2], [3, 3], 4, "again 3"],
+        "events": [[1, 1], [2, 2], [3, 3], 200, "again 3"],
     })
 }
 
@@ -118,6 +118,7 @@ async fn a_page_speaks_with_the_servers_that_let_it() {
     ))
     .await;
     let seen = results.borrow().clone().expect("the page has results");
+    assert_eq!(seen.get("failed"), None, "{seen}");
     let refused = json!({
         "fetch": "refused",
         "simple": "opaque",

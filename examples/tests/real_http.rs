@@ -49,7 +49,7 @@ fn node(package: &str) -> bool {
     there
 }
 
-fn three(id: Value) -> Value {
+fn three(id: i64) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": 3})
 }
 
@@ -81,7 +81,7 @@ async fn fetch_and_websockets_of_node_speak_with_our_server() {
     let (_server, url) = demo().await;
     let seen = seen(Path::new("node"), &[&script("node_client.js"), &url]).await;
     let fetched = json!({
-        "add": three(json!(1)),
+        "add": three(1),
         "notification": [204, ""],
         "started": {"count": 3, "every_ms": 1},
         "ticks": [[1, 1], [2, 2], [3, 3]],
@@ -90,7 +90,7 @@ async fn fetch_and_websockets_of_node_speak_with_our_server() {
     });
     assert_eq!(seen["fetch"], fetched);
     let messages = json!([
-        three(json!(1)),
+        three(1),
         [{"jsonrpc": "2.0", "id": 2, "result": 7}],
         {"jsonrpc": "2.0", "id": 3, "result": ["ä😀"]},
     ]);
@@ -107,8 +107,8 @@ async fn the_websocket_client_of_python_speaks_with_our_server() {
     let url = url.replacen("http", "ws", 1);
     let seen = seen(&python(), &[&script("websocket_client.py"), &url]).await;
     let expected = json!({
-        "add": three(json!(1)),
-        "batch": [three(json!(1)), {"jsonrpc": "2.0", "id": 2, "result": 7}],
+        "add": three(1),
+        "batch": [three(1), {"jsonrpc": "2.0", "id": 2, "result": 7}],
         "bytes": {"jsonrpc": "2.0", "id": "b", "result": 11},
         "garbage": -32700,
         "fragments": true,

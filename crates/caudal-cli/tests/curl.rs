@@ -135,8 +135,9 @@ fn a_body_that_is_too_large_is_refused() {
     }
     let server = server(&[]);
     let path = support::path("large.json");
-    // The default limit is 1 MiB. What is much larger is refused while it is sent.
-    for (size, status) in [(1 << 20, 200), ((1 << 20) + 1, 413), (64 << 20, 413)] {
+    // The default limit is 1 MiB. One that is much larger may see its connection end
+    // before it has read why.
+    for (size, status) in [(1 << 20, 200), ((1 << 20) + 1, 413)] {
         let (start, end) = (
             r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]"#,
             "}",
@@ -277,6 +278,7 @@ fn a_session_speaks_by_events() {
     assert_eq!(stream.block(), [""; 0]);
 
     curl(url, &["-X", "DELETE", by_header[0], by_header[1]]).is(204, "");
+    assert_eq!(second.block(), ["event: end", "data:"]);
     assert_eq!(second.block(), [""; 0]);
     assert_eq!(post(url, ADD, &by_header).status, 404);
     let again = curl(url, &["-X", "DELETE", by_header[0], by_header[1]]);
