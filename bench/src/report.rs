@@ -10,7 +10,7 @@ use crate::count::{self, Count, LARGE_NAME};
 use crate::message::{self, Message};
 use crate::table::{Table, number, number_or_na};
 use crate::time::{self, Plan, Time};
-use crate::{machine, peer, target, web, wire};
+use crate::{machine, peer, quiet, target, web, wire};
 
 /// Everything that was measured.
 #[derive(Debug, Default)]
@@ -108,6 +108,7 @@ pub fn processes(quick: bool, parts: Parts) -> Result<(String, Vec<String>), Str
     text.extend(measures.as_ref().map(peer::write));
     text.extend(races.as_deref().map(wire::write));
     text.extend(web.as_ref().map(web::write));
+    text.push_str(&quiet::describe());
     Ok((text, target::missed(&[of_peer, of_web].concat())))
 }
 

@@ -5,7 +5,6 @@ use super::contestant::Scene;
 use super::held::IDLE;
 use super::race::Race;
 use super::{Measures, cost::Cost};
-use crate::quiet;
 use crate::table::{Table, number, number_or_na};
 use crate::time::Spread;
 use crate::wire::Figures;
@@ -28,7 +27,6 @@ pub fn write(measures: &Measures) -> String {
     section(&title, idle(measures));
     section("A server with HTTP and WebSocket", small(measures));
     text.push_str(NOTES);
-    text.push_str(&quiet::describe());
     text
 }
 

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use super::race::{Key, Outcome, Race};
-use crate::quiet;
 use crate::table::{Table, number};
 use crate::time::Spread;
 
@@ -16,7 +15,6 @@ pub fn write(races: &[Race]) -> String {
         text.push_str(&table(race).to_markdown());
     }
     text.push_str(NOTES);
-    text.push_str(&quiet::describe());
     text
 }
 
