@@ -249,7 +249,7 @@ mod tests {
         let post = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
         let long = [b"\x81\x7e\x01\x00".as_slice(), &[b'1'; 256]].concat();
         for (framing, bytes, body) in [
-            (Framing::Post, post.as_bytes(), 40..42),
+            (Framing::Post, post.as_bytes(), 38..40),
             (Framing::WebSocket, b"\x81\x02{}", 2..4),
             (Framing::WebSocket, &long, 4..260),
         ] {
