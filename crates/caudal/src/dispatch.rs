@@ -24,6 +24,7 @@ use crate::context::{Context, Maker};
 use crate::handler::{Running, Settings};
 use crate::incident;
 use crate::peer::{self, Link};
+use crate::pool;
 use crate::router::Router;
 use crate::watched::{Watched, shown};
 
@@ -472,6 +473,9 @@ pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
     answer(router, link, None, bytes).await
 }
 
+/// An answer that is not longer is copied, so that its buffer can be used again.
+const SHORT: usize = 4 << 10;
+
 /// Answers one message in the caller's own task, on behalf of a connection.
 ///
 /// `caller` is what handlers see of it, if somebody has looked at who calls.
@@ -484,7 +488,7 @@ pub(crate) async fn answer(
     caller: Option<&Arc<Link>>,
     bytes: &[u8],
 ) -> Option<Bytes> {
-    let mut out = BytesMut::new();
+    let mut out = pool::take();
     link.show_received(bytes);
     // Most are answered at once; what must wait has room elsewhere.
     match begin(router, link, caller, bytes, &mut out) {
@@ -492,11 +496,16 @@ pub(crate) async fn answer(
         Dispatched::Later(later) => out = Box::pin(peer::run(link, later)).await,
         Dispatched::Batch(batch, waiting) => out = Box::pin(wait(link, batch, waiting)).await,
     }
-    if out.is_empty() {
-        return None;
+    let reply = match out.len() {
+        0 => None,
+        ..SHORT => Some(Bytes::copy_from_slice(&out)),
+        _ => Some(std::mem::take(&mut out).freeze()),
+    };
+    pool::give(out);
+    if let Some(reply) = &reply {
+        link.show_sent(reply);
     }
-    link.show_sent(&out);
-    Some(out.freeze())
+    reply
 }
 
 fn begin(

@@ -1,5 +1,6 @@
 //! The connections of one server: what they share, and how they end together.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(crate) struct Hub {
     pub(crate) config: Arc<Config>,
     /// Fires when nothing new is taken in.
     pub(crate) stop: CancellationToken,
+    /// Whether it has fired, for those who ask often.
+    stopping: AtomicBool,
     /// By when what still runs is to end, once that is known.
     deadline: Mutex<Option<Instant>>,
     connections: Mutex<Connections>,
@@ -73,6 +76,7 @@ impl Hub {
             router: Arc::new(router),
             config: Arc::new(config),
             stop: CancellationToken::new(),
+            stopping: AtomicBool::new(false),
             deadline: Mutex::default(),
             connections: Mutex::default(),
             held: watch::Sender::new(0),
@@ -119,6 +123,11 @@ impl Hub {
         Attended(self.hold(), key)
     }
 
+    #[cfg(feature = "http")]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
+    }
+
     pub(crate) fn has_room(&self) -> bool {
         self.lock().open.len() < self.config.limits.connections
     }
@@ -153,6 +162,7 @@ impl Hub {
     pub(crate) async fn shutdown(&self, limit: Duration) {
         let deadline = after(Instant::now(), limit);
         *lock(&self.deadline) = Some(deadline);
+        self.stopping.store(true, Relaxed);
         self.stop.cancel();
         for peer in self.peers() {
             peer.link().order(Order::Drain(deadline));

@@ -57,10 +57,9 @@ impl Body {
         Kind::Flow(Box::pin(flow)).into()
     }
 
-    /// The same, for the length of which a request is under way.
-    pub(super) fn during(mut self, visit: Visit) -> Self {
+    /// Until it is sent, the request is under way.
+    pub(super) fn last_with(&mut self, visit: Visit) {
         self.visit = Some(visit);
-        self
     }
 }
 

@@ -1,5 +1,7 @@
 //! Who is let in: `Host`, `Origin`, bearer tokens, and the application's own check.
 
+use std::sync::OnceLock;
+
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
@@ -38,14 +40,22 @@ impl Guard {
         request: &Parts,
         origin: Option<&HeaderValue>,
         options: &Options,
+        last: &OnceLock<Box<[u8]>>,
     ) -> Result<(), Box<Response<Body>>> {
         let refuse = |status, text| Err(Box::new(plain(status, text)));
         let Some(host) = host(request) else {
             return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
         };
-        if !self.knows_host(host, &options.hosts) {
-            let text = "this Host is not served here; the server's `hosts` list may allow it\n";
-            return refuse(StatusCode::FORBIDDEN, text);
+        // A connection says the same every time.
+        if last.get().is_none_or(|last| **last != *host) {
+            if !is_host(host) {
+                return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
+            }
+            if !self.knows_host(host, &options.hosts) {
+                let text = "this Host is not served here; the server's `hosts` list may allow it\n";
+                return refuse(StatusCode::FORBIDDEN, text);
+            }
+            let _ = last.set(host.into());
         }
         if let Some(origin) = origin
             && !allows_origin(origin, host, &options.origins)
@@ -60,10 +70,10 @@ impl Guard {
         Ok(())
     }
 
-    fn knows_host(&self, host: &str, allowed: &Allowed) -> bool {
+    fn knows_host(&self, host: &[u8], allowed: &Allowed) -> bool {
         let name = without_port(host);
-        let same = |known: &str| known.eq_ignore_ascii_case(name);
-        let listed = |known: &String| same(known) || known.eq_ignore_ascii_case(host);
+        let same = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+        let listed = |known: &String| same(known) || known.as_bytes().eq_ignore_ascii_case(host);
         match allowed {
             Allowed::Any => true,
             Allowed::Listed(list) => {
@@ -82,34 +92,41 @@ fn is_foreign(request: &Parts) -> bool {
     site.is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// The host that a request was sent to, with its port.
-fn host(request: &Parts) -> Option<&str> {
+/// The host that a request was sent to, with its port; none if it was sent to two.
+fn host(request: &Parts) -> Option<&[u8]> {
     // HTTP/2 has it in its own place, and it wins over the header.
-    let host = match request.uri.authority() {
-        Some(authority) => authority.as_str(),
-        None => {
-            let mut all = request.headers.get_all(HOST).iter();
-            let host = all.next()?.to_str().ok()?;
-            // Of two, nobody knows which one the others have believed.
-            all.next().is_none().then_some(host)?
-        }
-    };
-    (!host.is_empty() && !host.contains(['@', '/', '\\', ' '])).then_some(host)
+    if let Some(authority) = request.uri.authority() {
+        return Some(authority.as_str().as_bytes());
+    }
+    let mut all = request.headers.get_all(HOST).iter();
+    let host = all.next()?.as_bytes();
+    // Of two, nobody knows which one the others have believed.
+    all.next().is_none().then_some(host)
 }
 
-fn without_port(host: &str) -> &str {
-    match host.rfind(':') {
-        Some(colon) if !host[colon..].contains(']') => &host[..colon],
-        _ => host,
+/// Whether it can be a host at all.
+fn is_host(host: &[u8]) -> bool {
+    let odd = |byte: &u8| !byte.is_ascii_graphic() || b"@/\\".contains(byte);
+    !host.is_empty() && !host.iter().any(odd)
+}
+
+fn without_port(host: &[u8]) -> &[u8] {
+    match host.iter().rposition(|byte| *byte == b':') {
+        Some(colon) => match host.split_at(colon) {
+            // It is within an address.
+            (_, port) if port.contains(&b']') => host,
+            (name, _) => name,
+        },
+        None => host,
     }
 }
 
-fn allows_origin(origin: &HeaderValue, host: &str, allowed: &Allowed) -> bool {
+fn allows_origin(origin: &HeaderValue, host: &[u8], allowed: &Allowed) -> bool {
     let Ok(origin) = origin.to_str() else {
         return false;
     };
     let own = origin.split_once("://").is_some_and(|(scheme, rest)| {
-        ["http", "https"].contains(&scheme) && rest.eq_ignore_ascii_case(host)
+        ["http", "https"].contains(&scheme) && rest.as_bytes().eq_ignore_ascii_case(host)
     });
     match allowed {
         Allowed::Any => true,

@@ -19,7 +19,7 @@ use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+use tokio_util::sync::WaitForCancellationFuture;
 
 use super::body::Body;
 use super::options::Options;
@@ -176,15 +176,16 @@ async fn run<S>(
         let served = Arc::clone(&served);
         async move {
             let (http, path) = &*served;
-            let response = match request.uri().path() == &**path {
+            let mut response = match request.uri().path() == &**path {
                 true => http.answer(request).await,
                 false => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
             };
-            Ok::<Response<Body>, Infallible>(response.map(|body| body.during(visit)))
+            response.body_mut().last_with(visit);
+            Ok::<Response<Body>, Infallible>(response)
         }
     });
     let mut served = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), service));
-    let stopped = Stopped::of(&hub.stop);
+    let stopped = Stopped::of(hub);
     let ended = tokio::select! {
         biased;
         ended = &mut served => ended,
@@ -213,16 +214,16 @@ fn mark_upgrade(request: &mut Request<Incoming>, place: &Arc<Place>) {
 
 /// Returns when the server stops. A task that asks often enough is told once.
 struct Stopped<'a> {
-    token: &'a CancellationToken,
+    hub: &'a Hub,
     cancelled: Pin<Box<WaitForCancellationFuture<'a>>>,
     registered: bool,
 }
 
 impl<'a> Stopped<'a> {
-    fn of(token: &'a CancellationToken) -> Self {
+    fn of(hub: &'a Hub) -> Self {
         Self {
-            token,
-            cancelled: Box::pin(token.cancelled()),
+            hub,
+            cancelled: Box::pin(hub.stop.cancelled()),
             registered: false,
         }
     }
@@ -233,7 +234,7 @@ impl Future for Stopped<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         // The connection's own task polls this with every request.
-        if self.registered && !self.token.is_cancelled() {
+        if self.registered && !self.hub.is_stopping() {
             return Poll::Pending;
         }
         self.registered = true;

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ pub struct Http {
     /// Stands for what a single POST comes from.
     link: Arc<Link>,
     remote: Option<SocketAddr>,
+    /// The host that was accepted first.
+    host: Arc<OnceLock<Box<[u8]>>>,
 }
 
 struct Shared {
@@ -84,6 +86,7 @@ impl Http {
                 sessions: Default::default(),
             }),
             remote: None,
+            host: Arc::default(),
         }
     }
 
@@ -95,6 +98,7 @@ impl Http {
             shared: Arc::clone(&self.shared),
             link,
             remote: Some(remote),
+            host: Arc::default(),
         }
     }
 
@@ -154,7 +158,11 @@ impl Http {
         let (mut head, body) = request.into_parts();
         let options = &self.shared.options;
         let origin = head.headers.get(ORIGIN).cloned();
-        if let Err(refused) = self.shared.guard.check(&head, origin.as_ref(), options) {
+        if let Err(refused) = self
+            .shared
+            .guard
+            .check(&head, origin.as_ref(), options, &self.host)
+        {
             return *refused;
         }
         let mut response = match guard::check_caller(&head, options) {
@@ -225,7 +233,7 @@ impl Http {
             let link = caller.unwrap_or(&self.link);
             return Box::pin(self.shared.sessions.post(self, link, head, &text)).await;
         }
-        if hub.stop.is_cancelled() {
+        if hub.is_stopping() {
             let text = "the server is shutting down\n";
             return plain(StatusCode::SERVICE_UNAVAILABLE, text);
         }
@@ -270,6 +278,10 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
         return false;
     };
     let value = value.as_bytes();
+    // What nearly everybody sends.
+    if value == b"application/json" {
+        return true;
+    }
     let kind = value.split(|byte| *byte == b';').next().unwrap_or_default();
     let kind = kind.trim_ascii();
     KNOWN.iter().any(|known| kind.eq_ignore_ascii_case(known))

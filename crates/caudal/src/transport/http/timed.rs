@@ -116,8 +116,8 @@ impl<S> Timed<S> {
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         loop {
             let Some(deadline) = self.deadline() else {
-                // Looked at again when the socket is read again.
-                self.timer = None;
+                // Looked at again when the socket is read again. The timer stays: one
+                // that fires for nothing costs less than one made for each request.
                 return Poll::Pending;
             };
             let timer = self
