@@ -314,7 +314,7 @@ fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
 
 /// What the transport says in the form of an error: no server has sent it.
 fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static str)> {
-    use caudal::http::fault::{LOST, STATUS, TOO_LARGE};
+    use caudal::http::fault::{LOST, REFUSED, STATUS, TOO_LARGE};
     let Address::Http { .. } = endpoint.address() else {
         return None;
     };
@@ -322,7 +322,7 @@ fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static st
     let status = member("status").and_then(serde_json::Value::as_u64);
     let is = |code: i64| error.code == code;
     match status {
-        Some(401 | 403) => Some((Exit::Auth, TOKEN_HINT)),
+        Some(401 | 403) if is(REFUSED) => Some((Exit::Auth, TOKEN_HINT)),
         Some(502..=504) if is(STATUS) => Some((Exit::Unreachable, "try again later")),
         Some(_) if is(STATUS) => Some((Exit::Protocol, PATH_HINT)),
         None if is(LOST) && member("sent").is_some() => Some((
@@ -403,6 +403,8 @@ mod tests {
             ),
             (-32012, json!({ "sent": false }), Exit::Unreachable),
             (1001, json!({ "status": 404 }), Exit::Rpc),
+            (1001, json!({ "status": 401 }), Exit::Rpc),
+            (1001, json!({ "status": 403 }), Exit::Rpc),
             (-32012, json!({}), Exit::Rpc),
         ];
         for (code, data, exit) in cases {

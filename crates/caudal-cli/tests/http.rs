@@ -122,6 +122,17 @@ fn whoever_is_not_let_in_ends_with_3() {
 }
 
 #[test]
+fn an_error_of_the_server_may_have_a_status_of_its_own() {
+    let (address, _server) = answering(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 83\r\n\r\n\
+         {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1001,\"message\":\"no\",\"data\":{\"status\":403}}}",
+    );
+    run(&["call", &format!("http://{address}/"), "x"])
+        .ends(5)
+        .complains(&["\"code\":1001"]);
+}
+
+#[test]
 fn whoever_is_not_there_ends_with_4() {
     for to in ways(&format!("{}/rpc", nobody())) {
         run(&["call", &to, "add", "[1,2]"])
