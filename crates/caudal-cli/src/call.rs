@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure, chain, complain};
 use crate::findings::{Finding, Findings};
 use crate::layout::{Style, layout};
 use crate::params;
-use crate::signals::Signals;
+use crate::signals::{Signals, aside};
 
 /// So large an answer may be.
 const MAX_ANSWER: usize = 64 << 20;
@@ -41,7 +41,7 @@ struct Target {
 }
 
 async fn carry_out(call: Call) -> Result<Exit, Failure> {
-    let target = target(&call)?;
+    let target = target(&call).await?;
     let token = Token::find(call.token)?;
     let options = endpoint::options(&target.endpoint, token, &call.header)?;
     let mut config = Config::default();
@@ -64,7 +64,7 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
     }
     let result = ask(&peer, &target, left, findings).await;
     if let Ok(result) = &result {
-        print(result)?;
+        print(result).await?;
     }
     peer.close();
     // The answer is there: how the connection ends is no matter.
@@ -73,7 +73,7 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
 }
 
 /// Sorts what was typed.
-fn target(call: &Call) -> Result<Target, Failure> {
+async fn target(call: &Call) -> Result<Target, Failure> {
     let words = [&call.first, &call.second, &call.third];
     let words: Vec<&str> = words
         .into_iter()
@@ -88,7 +88,7 @@ fn target(call: &Call) -> Result<Target, Failure> {
     let (method, params) = match rest {
         [] => return Err(Failure::usage(format!("METHOD is missing; {FORMS}"))),
         [method] => (method, None),
-        [method, params] => (method, Some(params::read(params)?)),
+        [method, params] => (method, Some(params::read(params).await?)),
         [method, words @ ..] => {
             return Err(Failure::usage(format!(
                 "`{method}` has more than one word of params; they are one JSON text, so write {}",
@@ -225,11 +225,11 @@ async fn notify(peer: &Peer, target: &Target, limit: Duration) -> Result<Exit, F
     }
 }
 
-fn print(result: &RawValue) -> Result<(), Failure> {
+async fn print(result: &RawValue) -> Result<(), Failure> {
     let mut stdout = io::stdout();
     let text = layout(result.get(), Style::of(&stdout));
-    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
-    match written {
+    let written = aside(move || writeln!(stdout, "{text}").and_then(|()| stdout.flush()));
+    match written.await {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::usage(format!("cannot write the result: {error}"))),

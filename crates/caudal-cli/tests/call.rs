@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::io::{Read, Write};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use support::{Outcome, PROGRAM, Served, answering, caudal, fake, finish, nobody, path, run};
 
@@ -444,6 +444,46 @@ fn a_program_that_only_prints_ends_with_6() {
 }
 
 // ---- 130: interrupted ----
+
+fn signal(child: &Child, name: &str) {
+    let kill = format!("kill -{name} {}", child.id());
+    let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn a_call_that_waits_for_its_params_can_be_interrupted() {
+    for name in ["INT", "TERM"] {
+        let mut child = caudal(&["call", "tcp://127.0.0.1:1", "add", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // More than a pipe holds: it reads, and waits for more.
+        stdin.write_all(" ".repeat(1 << 20).as_bytes()).unwrap();
+        signal(&child, name);
+        assert_eq!(support::wait(&mut child).code(), Some(130), "{name}");
+    }
+}
+
+#[test]
+fn a_call_whose_result_is_not_read_can_be_interrupted() {
+    let (address, _server) = fake(|_, stream| {
+        let text = "x".repeat(900_000);
+        let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"{text}\"}}\n");
+        stream.write_all(answer.as_bytes()).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let mut child = caudal(&["call", &format!("tcp://{address}"), "x"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    // More than a pipe holds is to come: it writes, and waits.
+    stdout.read_exact(&mut [0]).unwrap();
+    signal(&child, "INT");
+    assert_eq!(support::wait(&mut child).code(), Some(130));
+}
 
 #[test]
 fn an_interrupted_call_ends_with_130_and_leaves_no_program() {
