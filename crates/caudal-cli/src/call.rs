@@ -240,20 +240,26 @@ async fn print(result: &RawValue) -> Result<(), Failure> {
 // ---- what went wrong, where, and what to try ----
 
 fn not_connected(error: &Error) -> Failure {
-    let text = chain(error);
-    let (exit, hint) = match error {
-        Error::Connect { endpoint, cause } => sort(endpoint, cause),
-        Error::ConnectTimeout { .. } => (
-            Exit::Timeout,
-            "check the address, or give it longer with `--timeout`",
-        ),
-        _ => (Exit::Usage, ""),
-    };
-    Failure::new(exit, with_hint(text, hint))
+    match error {
+        // The library has hints of its own, for who writes a program.
+        Error::Connect { endpoint, cause } => {
+            let text = format!("cannot connect to `{endpoint}`: {}", chain(cause));
+            let (exit, hint) = sort(endpoint, cause);
+            Failure::new(exit, with_hint(text, hint))
+        }
+        Error::ConnectTimeout { .. } => {
+            let hint = "check the address, or give it longer with `--timeout`";
+            Failure::new(Exit::Timeout, with_hint(chain(error), hint))
+        }
+        _ => Failure::usage(chain(error)),
+    }
 }
 
 /// What kind of failure it is, and what to try.
 fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
+    if let Address::Tcp { port: 0, .. } = endpoint.address() {
+        return (Exit::Unreachable, "port 0 is for listening; use 1–65535");
+    }
     let command = matches!(endpoint.address(), Address::Command { .. });
     match cause.kind() {
         // The system has numbers for its own refusals; HTTP's have none.

@@ -359,6 +359,32 @@ fn whoever_is_not_there_ends_with_4() {
 }
 
 #[test]
+fn what_to_try_is_said_once() {
+    let address = nobody();
+    let refused = format!("tcp://{address}");
+    let outcome = run(&["call", &refused, "x"]);
+    let begin = format!("caudal: cannot connect to `{refused}`: ");
+    assert!(outcome.stderr.starts_with(&begin), "{outcome:?}");
+    let hint = "; nobody listens there; is the server running, and is this its address?\n";
+    assert!(outcome.stderr.ends_with(hint), "{outcome:?}");
+    let socket = format!("unix:{}", path("none.sock").display());
+    for args in [
+        &["call", &socket, "x"][..],
+        &["call", "x", "--", "/no/such/program"],
+        &["call", &format!("http://{address}/rpc"), "x"],
+    ] {
+        let outcome = run(args);
+        outcome.ends(4).complains(&["cannot connect to `"]);
+        for twice in ["start the server first", "install the program", "mend"] {
+            assert!(!outcome.stderr.contains(twice), "{outcome:?}");
+        }
+    }
+    run(&["call", "tcp://127.0.0.1:0", "x"])
+        .ends(4)
+        .complains(&["port 0 is for listening"]);
+}
+
+#[test]
 fn a_connection_that_is_lost_ends_with_4() {
     let (address, _server) = fake(|_, _| ());
     run(&["call", &format!("tcp://{address}"), "x"])

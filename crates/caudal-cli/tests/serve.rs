@@ -112,6 +112,8 @@ fn a_port_that_is_taken_is_an_error_that_says_what_to_do() {
             "another program has this port",
             &format!("--listen {listen}"),
         ]);
+        // What the library advises is the same in other words.
+        assert!(!outcome.stderr.contains("whoever"), "{outcome:?}");
     }
     let socket = path("taken.sock");
     let server = Served::on(&format!("unix:{}", socket.display()), &[]);
@@ -148,6 +150,10 @@ fn wrong_usage_is_refused() {
         (
             &["--listen", "tcp://192.0.2.1:0", "--allow-remote"],
             &["does not have that address"],
+        ),
+        (
+            &["--listen", "unix:/no/such/folder/a.sock"],
+            &["make the folder `/no/such/folder` first"],
         ),
         (&["--listen", "tpc://a:1"], &["did you mean `tcp://a:1`"]),
         (&["--token", "a\nb"], &["visible ASCII"]),
