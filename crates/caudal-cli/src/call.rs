@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use caudal::tls::TlsError;
 use caudal::{
     Address, CallError, CloseReason, Config, Endpoint, Error, FrameError, JsonRpcError, Peer,
     RawValue,
@@ -260,6 +261,10 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
     if let Address::Tcp { port: 0, .. } = endpoint.address() {
         return (Exit::Unreachable, "port 0 is for listening; use 1–65535");
     }
+    let inner = cause.get_ref().and_then(|inner| inner.downcast_ref());
+    if let Some(error) = inner {
+        return not_secured(error);
+    }
     let command = matches!(endpoint.address(), Address::Command { .. });
     match cause.kind() {
         // The system has numbers for its own refusals; HTTP's have none.
@@ -285,6 +290,25 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
             Exit::Unreachable,
             "check the address, and that the server is running",
         ),
+    }
+}
+
+/// Without TLS nothing of the server has been heard yet.
+fn not_secured(error: &TlsError) -> (Exit, &'static str) {
+    match error {
+        TlsError::Handshake { .. } => (
+            Exit::Unreachable,
+            "does it speak TLS, at this port? http:// and ws:// do without",
+        ),
+        TlsError::Refused { .. } => (
+            Exit::Unreachable,
+            "the certificate is not trusted; SSL_CERT_FILE may name a file of those to trust",
+        ),
+        TlsError::NoSystemRoots { .. } => (
+            Exit::Unreachable,
+            "install them, or name a file of those to trust in SSL_CERT_FILE",
+        ),
+        _ => (Exit::Usage, ""),
     }
 }
 
@@ -437,5 +461,35 @@ mod tests {
         let reason = CloseReason::failed(FrameError::MissingLength);
         assert_eq!(lost(&ws, &reason).exit, Exit::Protocol);
         assert_eq!(lost(&ws, &CloseReason::remote()).exit, Exit::Unreachable);
+    }
+
+    #[test]
+    fn without_tls_the_server_is_not_reached() {
+        let https: Endpoint = "https://127.0.0.1:1/rpc".parse().unwrap();
+        let host = "a".to_owned();
+        let cause = || io::Error::new(io::ErrorKind::InvalidData, "x");
+        let cases = [
+            (
+                TlsError::Handshake {
+                    host: host.clone(),
+                    cause: cause(),
+                },
+                "does it speak TLS",
+            ),
+            (
+                TlsError::Refused {
+                    host,
+                    cause: cause(),
+                },
+                "SSL_CERT_FILE",
+            ),
+            (TlsError::NoSystemRoots { cause: None }, "SSL_CERT_FILE"),
+        ];
+        for (error, part) in cases {
+            let (exit, hint) = sort(&https, &error.into());
+            assert_eq!(exit, Exit::Unreachable, "{hint}");
+            assert!(hint.contains(part), "{hint}");
+        }
+        assert_eq!(sort(&https, &cause()).0, Exit::Protocol);
     }
 }

@@ -49,6 +49,21 @@ fn answering(response: &'static str) -> (String, JoinHandle<String>) {
     (address, server)
 }
 
+/// A server that speaks before it is spoken to, and listens to nothing.
+fn greeting(text: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // The other side may have gone.
+            let _ = stream.write_all(text.as_bytes());
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    address
+}
+
 #[test]
 fn every_way_gives_the_result() {
     let (_server, ways) = served(&[]);
@@ -141,6 +156,17 @@ fn whoever_is_not_there_ends_with_4() {
             .complains(&[&to]);
     }
     run(&["call", "http://no-such-host.invalid/rpc", "x"]).ends(4);
+}
+
+#[test]
+fn whoever_does_not_speak_tls_ends_with_4() {
+    let address = greeting("HTTP/1.1 400 Bad Request\r\n\r\n");
+    for to in ways(&format!("{address}/")) {
+        let to = to.replace("http:", "https:").replace("ws:", "wss:");
+        let outcome = run(&["call", &to, "x"]);
+        outcome.ends(4).prints("").complains(&[&to]);
+        assert!(!outcome.stderr.contains("JSON-RPC"), "{outcome:?}");
+    }
 }
 
 #[test]
