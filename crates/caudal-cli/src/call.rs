@@ -355,6 +355,10 @@ fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static st
         Some(401 | 403) if is(REFUSED) => Some((Exit::Auth, TOKEN_HINT)),
         Some(502..=504) if is(STATUS) => Some((Exit::Unreachable, "try again later")),
         Some(_) if is(STATUS) => Some((Exit::Protocol, PATH_HINT)),
+        // What came is not even HTTP, and has no status.
+        None if is(STATUS) && (member("sent").is_some() || member("body").is_some()) => {
+            Some((Exit::Protocol, PATH_HINT))
+        }
         None if is(LOST) && member("sent").is_some() => Some((
             Exit::Unreachable,
             "check the address, and that the server is running",
@@ -431,6 +435,10 @@ mod tests {
                 json!({ "status": 503, "body": "" }),
                 Exit::Unreachable,
             ),
+            // What came is not even HTTP.
+            (-32010, json!({ "sent": true }), Exit::Protocol),
+            (-32010, json!({ "body": "SSH-2.0" }), Exit::Protocol),
+            (-32010, json!({}), Exit::Rpc),
             (-32012, json!({ "sent": false }), Exit::Unreachable),
             (1001, json!({ "status": 404 }), Exit::Rpc),
             (1001, json!({ "status": 401 }), Exit::Rpc),
