@@ -25,6 +25,8 @@ const MAX_ANSWER: usize = 64 << 20;
 /// So long the connection may take to end when the answer is there. A program has
 /// twice two seconds to end by itself.
 const GOODBYE: Duration = Duration::from_secs(5);
+/// The same when the time is up: a server that listens learns of it.
+const FAREWELL: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run(call: Call) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
@@ -39,6 +41,8 @@ struct Target {
     endpoint: Endpoint,
     method: String,
     params: Option<Box<RawValue>>,
+    /// How long it may take in all, as it was typed.
+    timeout: Duration,
 }
 
 async fn carry_out(call: Call) -> Result<Exit, Failure> {
@@ -67,9 +71,16 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
     if let Ok(result) = &result {
         print(result).await?;
     }
+    let late = started.elapsed() >= call.timeout;
+    let patience = match target.endpoint.address() {
+        // It is killed as soon as nobody has a hold of it.
+        Address::Command { .. } if late => return result.map(|_| Exit::Ok),
+        _ if late => FAREWELL,
+        _ => GOODBYE,
+    };
     peer.close();
-    // The answer is there: how the connection ends is no matter.
-    let _ = tokio::time::timeout(GOODBYE, peer.closed()).await;
+    // The call is over: how the connection ends is no matter.
+    let _ = tokio::time::timeout(patience, peer.closed()).await;
     result.map(|_| Exit::Ok)
 }
 
@@ -104,6 +115,7 @@ async fn target(call: &Call) -> Result<Target, Failure> {
         endpoint,
         method: (*method).to_owned(),
         params,
+        timeout: call.timeout,
     })
 }
 
@@ -208,7 +220,7 @@ async fn ask(
             let text = format!("a message of more than {MAX_ANSWER} bytes");
             Err(violation(&target.endpoint, &text))
         }
-        _ => Err(not_answered(target, limit, &failed)),
+        _ => Err(not_answered(target, &failed)),
     }
 }
 
@@ -218,7 +230,7 @@ async fn notify(peer: &Peer, target: &Target, limit: Duration) -> Result<Exit, F
     let sent = tokio::time::timeout(limit, sent)
         .await
         .unwrap_or(Err(CallError::Timeout));
-    sent.map_err(|error| not_answered(target, limit, &error))?;
+    sent.map_err(|error| not_answered(target, &error))?;
     let reason = peer.shutdown(limit).await;
     match reason.is_local() {
         true => Ok(Exit::Ok),
@@ -314,16 +326,16 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
 
 const TOKEN_HINT: &str = "give a token with `--token` or CAUDAL_TOKEN";
 
-fn not_answered(target: &Target, limit: Duration, error: &CallError) -> Failure {
+fn not_answered(target: &Target, error: &CallError) -> Failure {
     let endpoint = &target.endpoint;
     match error {
         CallError::Remote(error) => refused(endpoint, error),
         CallError::Timeout => Failure::new(
             Exit::Timeout,
             format!(
-                "`{endpoint}` did not answer `{}` in {limit:.1?}; it may still run; \
+                "`{endpoint}` did not answer `{}` in {:?}; it may still run; \
                  give it longer with `--timeout`",
-                target.method
+                target.method, target.timeout,
             ),
         ),
         CallError::Closed(reason) | CallError::AlreadyClosed(reason) => lost(endpoint, reason),

@@ -325,8 +325,25 @@ fn no_answer_in_time_ends_with_2() {
     run(&[&slow[..], &["--timeout", "200ms"]].concat())
         .ends(2)
         .prints("")
-        .complains(&[&server.endpoint, "`slow`", "--timeout"]);
+        .complains(&[&server.endpoint, "`slow`", " in 200ms;", "--timeout"]);
     run(&["call", "x", "--timeout", "100ms", "--", "sleep", "600"]).ends(2);
+}
+
+#[test]
+fn a_program_that_is_too_slow_is_killed_at_once() {
+    let ended = path("ended");
+    // Whoever waits for its end lets it see the end of its input.
+    let script = format!(
+        "trap '' TERM; cat > /dev/null; echo > {}; sleep 600",
+        ended.display()
+    );
+    for (say, code) in [("", 2), ("echo hello; ", 6)] {
+        let script = format!("{say}{script}");
+        run(&["call", "x", "--timeout", "300ms", "--", "sh", "-c", &script])
+            .ends(code)
+            .prints("");
+        assert!(!ended.exists(), "{script}");
+    }
 }
 
 // ---- 4: not there ----
