@@ -27,6 +27,9 @@ const MAX_ANSWER: usize = 64 << 20;
 const GOODBYE: Duration = Duration::from_secs(5);
 /// The same when the time is up: a server that listens learns of it.
 const FAREWELL: Duration = Duration::from_millis(250);
+/// So long a connection may take to end; then the library lets go of it, and does not
+/// say that something was left unsent.
+const CLOSE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(call: Call) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
@@ -226,16 +229,19 @@ async fn ask(
 
 /// Sends a notification, and sees it off.
 async fn notify(peer: &Peer, target: &Target, limit: Duration) -> Result<Exit, Failure> {
-    let sent = peer.notify(&target.method, target.params.as_deref());
-    let sent = tokio::time::timeout(limit, sent)
-        .await
-        .unwrap_or(Err(CallError::Timeout));
-    sent.map_err(|error| not_answered(target, &error))?;
-    let reason = peer.shutdown(limit).await;
-    match reason.is_local() {
-        true => Ok(Exit::Ok),
-        false => Err(lost(&target.endpoint, &reason)),
-    }
+    let sent = async {
+        let sent = peer.notify(&target.method, target.params.as_deref()).await;
+        sent.map_err(|error| not_answered(target, &error))?;
+        let started = Instant::now();
+        let reason = peer.shutdown(limit).await;
+        match reason.is_local() {
+            true if started.elapsed() >= CLOSE => Err(not_taken(target)),
+            true => Ok(Exit::Ok),
+            false => Err(not_accepted(target, &reason)),
+        }
+    };
+    let sent = tokio::time::timeout(limit, sent).await;
+    sent.unwrap_or_else(|_| Err(not_taken(target)))
 }
 
 async fn print(result: &RawValue) -> Result<(), Failure> {
@@ -344,6 +350,29 @@ fn not_answered(target: &Target, error: &CallError) -> Failure {
     }
 }
 
+/// A notification that may be on its way still.
+fn not_taken(target: &Target) -> Failure {
+    let text = format!(
+        "`{}` did not take `{}` in time (`--timeout` is {:?}); it may still run",
+        target.endpoint, target.method, target.timeout,
+    );
+    Failure::new(Exit::Timeout, text)
+}
+
+/// A notification that the server did not take, as its transport has heard.
+fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
+    let endpoint = &target.endpoint;
+    match io_cause(reason) {
+        Some(cause) if cause.kind() == io::ErrorKind::TimedOut => not_taken(target),
+        Some(cause) => {
+            let cause = chain(cause);
+            let text = format!("`{endpoint}` did not accept `{}`: {cause}", target.method);
+            ended(endpoint, reason, text)
+        }
+        None => lost(endpoint, reason),
+    }
+}
+
 /// The server's own error; or HTTP's, in the form of one.
 fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
     if let Some((exit, hint)) = fault(endpoint, error) {
@@ -383,19 +412,22 @@ fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static st
 const PATH_HINT: &str = "is it a JSON-RPC server, at this path?";
 
 fn lost(endpoint: &Endpoint, reason: &CloseReason) -> Failure {
-    let mut io = causes(reason).filter_map(|cause| cause.downcast_ref::<io::Error>());
-    let sorted = io.next().map(|cause| sort(endpoint, cause));
+    let cause = chain(reason);
+    let text = format!("the connection to `{endpoint}` ended too early: {cause}");
+    ended(endpoint, reason, text)
+}
+
+/// Adds to `text` what the reason says about what to try.
+fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
+    let sorted = io_cause(reason).map(|cause| sort(endpoint, cause));
     let exit = match sorted {
         Some((exit @ (Exit::Auth | Exit::Protocol), _)) => exit,
         _ if causes(reason).any(|cause| cause.is::<FrameError>()) => Exit::Protocol,
         _ => Exit::Unreachable,
     };
-    let text = format!(
-        "the connection to `{endpoint}` ended too early: {}",
-        chain(reason)
-    );
     let hint = match exit {
         Exit::Auth => TOKEN_HINT,
+        Exit::Protocol if is_url(endpoint) => PATH_HINT,
         Exit::Protocol => "is it JSON-RPC, and the right `--framing`?",
         _ => "the server's own log may say why; it may have run",
     };
@@ -406,6 +438,10 @@ type Cause = dyn StdError + 'static;
 
 fn causes(reason: &CloseReason) -> impl Iterator<Item = &Cause> {
     std::iter::successors(reason.source(), |cause: &&Cause| (**cause).source())
+}
+
+fn io_cause(reason: &CloseReason) -> Option<&io::Error> {
+    causes(reason).find_map(|cause| cause.downcast_ref())
 }
 
 fn violation(endpoint: &Endpoint, text: &str) -> Failure {
@@ -511,5 +547,27 @@ mod tests {
             assert!(hint.contains(part), "{hint}");
         }
         assert_eq!(sort(&https, &cause()).0, Exit::Protocol);
+    }
+
+    #[test]
+    fn a_notification_that_was_not_accepted_is_sorted_as_a_call() {
+        let target = Target {
+            endpoint: "http://127.0.0.1:1/rpc".parse().unwrap(),
+            method: "x".to_owned(),
+            params: None,
+            timeout: Duration::from_secs(1),
+        };
+        for (kind, exit) in [
+            (io::ErrorKind::PermissionDenied, Exit::Auth),
+            (io::ErrorKind::InvalidData, Exit::Protocol),
+            (io::ErrorKind::TimedOut, Exit::Timeout),
+            (io::ErrorKind::ConnectionReset, Exit::Unreachable),
+            (io::ErrorKind::Other, Exit::Unreachable),
+        ] {
+            let reason = CloseReason::failed(io::Error::new(kind, "HTTP 401"));
+            assert_eq!(not_accepted(&target, &reason).exit, exit, "{kind}");
+        }
+        let reason = CloseReason::remote();
+        assert_eq!(not_accepted(&target, &reason).exit, Exit::Unreachable);
     }
 }

@@ -209,3 +209,40 @@ fn what_is_not_even_http_ends_with_6() {
         run(&["call", &to, "x"]).ends(6).prints("");
     }
 }
+
+/// A server that never answers.
+fn silent() -> String {
+    greeting("")
+}
+
+#[test]
+fn a_notification_that_is_not_accepted_in_time_ends_with_2() {
+    let to = format!("http://{}/", silent());
+    run(&["call", &to, "x", "--notify", "--timeout", "300ms"])
+        .ends(2)
+        .prints("")
+        .complains(&[&to, "`x`", "300ms", "--timeout"]);
+    // The connection has limits of its own, which end it sooner.
+    run(&["call", &to, "x", "--notify", "--timeout", "50s"]).ends(2);
+}
+
+#[test]
+#[ignore = "until the HTTP client closes with the reason why a notification failed"]
+fn a_notification_that_is_not_accepted_says_why() {
+    let (server, ways_in) = served(&["--token", "s3cret"]);
+    for to in &ways_in {
+        let tell = ["call", to, "update", "--notify"];
+        run(&tell).ends(3).prints("").complains(&["--token"]);
+        run(&[&tell[..], &["--token", "s3cret"]].concat()).ends(0);
+    }
+    for to in ways(&format!("{}/wrong", server.address())) {
+        run(&["call", &to, "x", "--notify", "--token", "s3cret"])
+            .ends(6)
+            .prints("")
+            .complains(&["path"]);
+    }
+    let (address, _server) = answering("HTTP/1.1 501 Unsupported method\r\n\r\n");
+    run(&["call", &format!("http://{address}/"), "x", "--notify"]).ends(6);
+    let (address, _server) = answering("");
+    run(&["call", &format!("http://{address}/"), "x", "--notify"]).ends(4);
+}
