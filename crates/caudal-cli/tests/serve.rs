@@ -3,9 +3,10 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 
-use support::{Served, caudal, finish, paste, path, run};
+use support::{PROGRAM, Served, caudal, finish, paste, path, run};
 
 mod support;
 
@@ -64,6 +65,33 @@ fn what_it_says_works_when_pasted() {
         ticks.ends(0).prints("{\"ticks\":3}\n");
         assert_eq!(ticks.stderr.lines().count(), 3, "{ticks:?}");
     }
+}
+
+#[test]
+fn what_it_says_is_short_where_it_was_built() {
+    let program = Path::new(PROGRAM);
+    let target = program.ancestors().find(|path| path.ends_with("target"));
+    let Some(project) = target.and_then(Path::parent) else {
+        eprintln!("NOT COUNTED: it was built elsewhere");
+        return;
+    };
+    let mut command = caudal(&["serve", "--listen", "tcp://127.0.0.1:0"]);
+    command.current_dir(project);
+    let server = Served::start(command);
+    let heading = "\nTry, in another terminal, in this folder:\n";
+    assert!(server.banner.contains(heading), "{}", server.banner);
+    let line = &server.tries()[0];
+    assert!(line.starts_with("target/"), "{line}");
+    let mut pasted = Command::new("sh");
+    pasted.args(["-c", line]).current_dir(project);
+    finish(pasted, "").ends(0).prints("3\n");
+    let elsewhere = Served::tcp();
+    assert!(
+        elsewhere.tries()[0].starts_with('/'),
+        "{}",
+        elsewhere.banner
+    );
+    assert!(!elsewhere.banner.contains("in this folder"));
 }
 
 #[test]
@@ -266,7 +294,7 @@ fn cargo_runs_this_program() {
         return;
     };
     assert!(workspace.contains(r#"default-members = ["crates/caudal-cli"]"#));
-    let mut help = Command::new(support::PROGRAM);
+    let mut help = Command::new(PROGRAM);
     help.arg("serve").arg("--help");
     finish(help, "").ends(0);
 }
