@@ -1,8 +1,8 @@
 //! What `caudal serve` says first: where it listens, and commands that work when they
 //! are pasted.
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::fmt::{self, Display, Write as _};
+use std::path::{Path, PathBuf};
 
 use caudal::{Address, Endpoint};
 use caudal_cli::demo;
@@ -22,7 +22,11 @@ pub(crate) fn text(endpoint: &Endpoint, token: Option<&Token>) -> String {
             Some(Token::Environment(_)) => format!(" that has {TOKEN} too"),
             _ => String::new(),
         };
-        let _ = writeln!(text, "\nTry, in another terminal{set}:");
+        let folder = match program() {
+            Program::BuiltHere(_) => ", in this folder",
+            _ => "",
+        };
+        let _ = writeln!(text, "\nTry, in another terminal{set}{folder}:");
     }
     for line in tries {
         let _ = writeln!(text, "  {line}");
@@ -87,18 +91,48 @@ fn tries(endpoint: &Endpoint, token: Option<&Token>) -> Vec<String> {
     ]
 }
 
-/// How this program is called from anywhere: by its name if that finds it.
-fn program() -> String {
+/// How this program is called.
+enum Program {
+    /// By its name, which finds it.
+    Found,
+    /// By the path from this folder, which has built it.
+    BuiltHere(String),
+    /// By its whole path.
+    Elsewhere(String),
+}
+
+impl Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Found => f.write_str("caudal"),
+            Self::BuiltHere(path) | Self::Elsewhere(path) => f.write_str(&quote(path)),
+        }
+    }
+}
+
+fn program() -> Program {
     let Ok(here) = std::env::current_exe() else {
-        return "caudal".to_owned();
+        return Program::Found;
     };
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut found = std::env::split_paths(&path).map(|folder: PathBuf| folder.join("caudal"));
     let first = found.find(|program| program.is_file());
-    match first.and_then(|program| program.canonicalize().ok()) {
-        Some(found) if here.canonicalize().is_ok_and(|here| here == found) => "caudal".to_owned(),
-        _ => quote(&here.to_string_lossy()),
+    let first = first.and_then(|program| program.canonicalize().ok());
+    if first.is_some() && first == here.canonicalize().ok() {
+        return Program::Found;
     }
+    let folder = std::env::current_dir().unwrap_or_default();
+    match short(&here, &folder) {
+        Some(path) => Program::BuiltHere(path),
+        None => Program::Elsewhere(here.to_string_lossy().into_owned()),
+    }
+}
+
+/// The path from a folder that is a project and has built this program.
+fn short(program: &Path, folder: &Path) -> Option<String> {
+    let path = program.strip_prefix(folder).ok()?;
+    let built = path.starts_with("target");
+    built.then(|| path.to_string_lossy().into_owned())
 }
 
 /// Where a client of this machine finds it: an unspecified address cannot be called.
@@ -174,6 +208,23 @@ mod tests {
                 line.contains("$CAUDAL_TOKEN") && !line.contains("secret"),
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn what_cargo_has_built_is_named_from_its_folder() {
+        let short = |program: &str| short(Path::new(program), Path::new("/a project"));
+        assert_eq!(
+            short("/a project/target/release/caudal").as_deref(),
+            Some("target/release/caudal")
+        );
+        for other in [
+            "/a project/bin/caudal",
+            "/a project/caudal",
+            "/b/target/release/caudal",
+            "/a project 2/target/release/caudal",
+        ] {
+            assert_eq!(short(other), None, "{other}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use caudal::tls::TlsError;
 use caudal::{
     Address, CallError, CloseReason, Config, Endpoint, Error, FrameError, JsonRpcError, Peer,
     RawValue,
@@ -17,13 +18,18 @@ use crate::exit::{Exit, Failure, chain, complain};
 use crate::findings::{Finding, Findings};
 use crate::layout::{Style, layout};
 use crate::params;
-use crate::signals::Signals;
+use crate::signals::{Signals, aside};
 
 /// So large an answer may be.
 const MAX_ANSWER: usize = 64 << 20;
 /// So long the connection may take to end when the answer is there. A program has
 /// twice two seconds to end by itself.
 const GOODBYE: Duration = Duration::from_secs(5);
+/// The same when the time is up: a server that listens learns of it.
+const FAREWELL: Duration = Duration::from_millis(250);
+/// So long a connection may take to end; then the library lets go of it, and does not
+/// say that something was left unsent.
+const CLOSE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(call: Call) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
@@ -38,10 +44,12 @@ struct Target {
     endpoint: Endpoint,
     method: String,
     params: Option<Box<RawValue>>,
+    /// How long it may take in all, as it was typed.
+    timeout: Duration,
 }
 
 async fn carry_out(call: Call) -> Result<Exit, Failure> {
-    let target = target(&call)?;
+    let target = target(&call).await?;
     let token = Token::find(call.token)?;
     let options = endpoint::options(&target.endpoint, token, &call.header)?;
     let mut config = Config::default();
@@ -64,16 +72,23 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
     }
     let result = ask(&peer, &target, left, findings).await;
     if let Ok(result) = &result {
-        print(result)?;
+        print(result).await?;
     }
+    let late = started.elapsed() >= call.timeout;
+    let patience = match target.endpoint.address() {
+        // It is killed as soon as nobody has a hold of it.
+        Address::Command { .. } if late => return result.map(|_| Exit::Ok),
+        _ if late => FAREWELL,
+        _ => GOODBYE,
+    };
     peer.close();
-    // The answer is there: how the connection ends is no matter.
-    let _ = tokio::time::timeout(GOODBYE, peer.closed()).await;
+    // The call is over: how the connection ends is no matter.
+    let _ = tokio::time::timeout(patience, peer.closed()).await;
     result.map(|_| Exit::Ok)
 }
 
 /// Sorts what was typed.
-fn target(call: &Call) -> Result<Target, Failure> {
+async fn target(call: &Call) -> Result<Target, Failure> {
     let words = [&call.first, &call.second, &call.third];
     let words: Vec<&str> = words
         .into_iter()
@@ -88,7 +103,7 @@ fn target(call: &Call) -> Result<Target, Failure> {
     let (method, params) = match rest {
         [] => return Err(Failure::usage(format!("METHOD is missing; {FORMS}"))),
         [method] => (method, None),
-        [method, params] => (method, Some(params::read(params)?)),
+        [method, params] => (method, Some(params::read(params).await?)),
         [method, words @ ..] => {
             return Err(Failure::usage(format!(
                 "`{method}` has more than one word of params; they are one JSON text, so write {}",
@@ -103,6 +118,7 @@ fn target(call: &Call) -> Result<Target, Failure> {
         endpoint,
         method: (*method).to_owned(),
         params,
+        timeout: call.timeout,
     })
 }
 
@@ -207,29 +223,32 @@ async fn ask(
             let text = format!("a message of more than {MAX_ANSWER} bytes");
             Err(violation(&target.endpoint, &text))
         }
-        _ => Err(not_answered(target, limit, &failed)),
+        _ => Err(not_answered(target, &failed)),
     }
 }
 
 /// Sends a notification, and sees it off.
 async fn notify(peer: &Peer, target: &Target, limit: Duration) -> Result<Exit, Failure> {
-    let sent = peer.notify(&target.method, target.params.as_deref());
-    let sent = tokio::time::timeout(limit, sent)
-        .await
-        .unwrap_or(Err(CallError::Timeout));
-    sent.map_err(|error| not_answered(target, limit, &error))?;
-    let reason = peer.shutdown(limit).await;
-    match reason.is_local() {
-        true => Ok(Exit::Ok),
-        false => Err(lost(&target.endpoint, &reason)),
-    }
+    let sent = async {
+        let sent = peer.notify(&target.method, target.params.as_deref()).await;
+        sent.map_err(|error| not_answered(target, &error))?;
+        let started = Instant::now();
+        let reason = peer.shutdown(limit).await;
+        match reason.is_local() {
+            true if started.elapsed() >= CLOSE => Err(not_taken(target)),
+            true => Ok(Exit::Ok),
+            false => Err(not_accepted(target, &reason)),
+        }
+    };
+    let sent = tokio::time::timeout(limit, sent).await;
+    sent.unwrap_or_else(|_| Err(not_taken(target)))
 }
 
-fn print(result: &RawValue) -> Result<(), Failure> {
+async fn print(result: &RawValue) -> Result<(), Failure> {
     let mut stdout = io::stdout();
     let text = layout(result.get(), Style::of(&stdout));
-    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
-    match written {
+    let written = aside(move || writeln!(stdout, "{text}").and_then(|()| stdout.flush()));
+    match written.await {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::usage(format!("cannot write the result: {error}"))),
@@ -240,20 +259,30 @@ fn print(result: &RawValue) -> Result<(), Failure> {
 // ---- what went wrong, where, and what to try ----
 
 fn not_connected(error: &Error) -> Failure {
-    let text = chain(error);
-    let (exit, hint) = match error {
-        Error::Connect { endpoint, cause } => sort(endpoint, cause),
-        Error::ConnectTimeout { .. } => (
-            Exit::Timeout,
-            "check the address, or give it longer with `--timeout`",
-        ),
-        _ => (Exit::Usage, ""),
-    };
-    Failure::new(exit, with_hint(text, hint))
+    match error {
+        // The library has hints of its own, for who writes a program.
+        Error::Connect { endpoint, cause } => {
+            let text = format!("cannot connect to `{endpoint}`: {}", chain(cause));
+            let (exit, hint) = sort(endpoint, cause);
+            Failure::new(exit, with_hint(text, hint))
+        }
+        Error::ConnectTimeout { .. } => {
+            let hint = "check the address, or give it longer with `--timeout`";
+            Failure::new(Exit::Timeout, with_hint(chain(error), hint))
+        }
+        _ => Failure::usage(chain(error)),
+    }
 }
 
 /// What kind of failure it is, and what to try.
 fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
+    if let Address::Tcp { port: 0, .. } = endpoint.address() {
+        return (Exit::Unreachable, "port 0 is for listening; use 1–65535");
+    }
+    let inner = cause.get_ref().and_then(|inner| inner.downcast_ref());
+    if let Some(error) = inner {
+        return not_secured(error);
+    }
     let command = matches!(endpoint.address(), Address::Command { .. });
     match cause.kind() {
         // The system has numbers for its own refusals; HTTP's have none.
@@ -282,23 +311,65 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
     }
 }
 
+/// Without TLS nothing of the server has been heard yet.
+fn not_secured(error: &TlsError) -> (Exit, &'static str) {
+    match error {
+        TlsError::Handshake { .. } => (
+            Exit::Unreachable,
+            "does it speak TLS, at this port? http:// and ws:// do without",
+        ),
+        TlsError::Refused { .. } => (
+            Exit::Unreachable,
+            "the certificate is not trusted; SSL_CERT_FILE may name a file of those to trust",
+        ),
+        TlsError::NoSystemRoots { .. } => (
+            Exit::Unreachable,
+            "install them, or name a file of those to trust in SSL_CERT_FILE",
+        ),
+        _ => (Exit::Usage, ""),
+    }
+}
+
 const TOKEN_HINT: &str = "give a token with `--token` or CAUDAL_TOKEN";
 
-fn not_answered(target: &Target, limit: Duration, error: &CallError) -> Failure {
+fn not_answered(target: &Target, error: &CallError) -> Failure {
     let endpoint = &target.endpoint;
     match error {
         CallError::Remote(error) => refused(endpoint, error),
         CallError::Timeout => Failure::new(
             Exit::Timeout,
             format!(
-                "`{endpoint}` did not answer `{}` in {limit:.1?}; it may still run; \
+                "`{endpoint}` did not answer `{}` in {:?}; it may still run; \
                  give it longer with `--timeout`",
-                target.method
+                target.method, target.timeout,
             ),
         ),
         CallError::Closed(reason) | CallError::AlreadyClosed(reason) => lost(endpoint, reason),
         CallError::Response(_) | CallError::Result(_) => violation(endpoint, &chain(error)),
         _ => Failure::usage(chain(error)),
+    }
+}
+
+/// A notification that may be on its way still.
+fn not_taken(target: &Target) -> Failure {
+    let text = format!(
+        "`{}` did not take `{}` in time (`--timeout` is {:?}); it may still run",
+        target.endpoint, target.method, target.timeout,
+    );
+    Failure::new(Exit::Timeout, text)
+}
+
+/// A notification that the server did not take, as its transport has heard.
+fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
+    let endpoint = &target.endpoint;
+    match io_cause(reason) {
+        Some(cause) if cause.kind() == io::ErrorKind::TimedOut => not_taken(target),
+        Some(cause) => {
+            let cause = chain(cause);
+            let text = format!("`{endpoint}` did not accept `{}`: {cause}", target.method);
+            ended(endpoint, reason, text)
+        }
+        None => lost(endpoint, reason),
     }
 }
 
@@ -314,7 +385,7 @@ fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
 
 /// What the transport says in the form of an error: no server has sent it.
 fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static str)> {
-    use caudal::http::fault::{LOST, STATUS, TOO_LARGE};
+    use caudal::http::fault::{LOST, REFUSED, STATUS, TOO_LARGE};
     let Address::Http { .. } = endpoint.address() else {
         return None;
     };
@@ -322,9 +393,13 @@ fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static st
     let status = member("status").and_then(serde_json::Value::as_u64);
     let is = |code: i64| error.code == code;
     match status {
-        Some(401 | 403) => Some((Exit::Auth, TOKEN_HINT)),
+        Some(401 | 403) if is(REFUSED) => Some((Exit::Auth, TOKEN_HINT)),
         Some(502..=504) if is(STATUS) => Some((Exit::Unreachable, "try again later")),
         Some(_) if is(STATUS) => Some((Exit::Protocol, PATH_HINT)),
+        // What came is not even HTTP, and has no status.
+        None if is(STATUS) && (member("sent").is_some() || member("body").is_some()) => {
+            Some((Exit::Protocol, PATH_HINT))
+        }
         None if is(LOST) && member("sent").is_some() => Some((
             Exit::Unreachable,
             "check the address, and that the server is running",
@@ -337,19 +412,22 @@ fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static st
 const PATH_HINT: &str = "is it a JSON-RPC server, at this path?";
 
 fn lost(endpoint: &Endpoint, reason: &CloseReason) -> Failure {
-    let mut io = causes(reason).filter_map(|cause| cause.downcast_ref::<io::Error>());
-    let sorted = io.next().map(|cause| sort(endpoint, cause));
+    let cause = chain(reason);
+    let text = format!("the connection to `{endpoint}` ended too early: {cause}");
+    ended(endpoint, reason, text)
+}
+
+/// Adds to `text` what the reason says about what to try.
+fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
+    let sorted = io_cause(reason).map(|cause| sort(endpoint, cause));
     let exit = match sorted {
         Some((exit @ (Exit::Auth | Exit::Protocol), _)) => exit,
         _ if causes(reason).any(|cause| cause.is::<FrameError>()) => Exit::Protocol,
         _ => Exit::Unreachable,
     };
-    let text = format!(
-        "the connection to `{endpoint}` ended too early: {}",
-        chain(reason)
-    );
     let hint = match exit {
         Exit::Auth => TOKEN_HINT,
+        Exit::Protocol if is_url(endpoint) => PATH_HINT,
         Exit::Protocol => "is it JSON-RPC, and the right `--framing`?",
         _ => "the server's own log may say why; it may have run",
     };
@@ -360,6 +438,10 @@ type Cause = dyn StdError + 'static;
 
 fn causes(reason: &CloseReason) -> impl Iterator<Item = &Cause> {
     std::iter::successors(reason.source(), |cause: &&Cause| (**cause).source())
+}
+
+fn io_cause(reason: &CloseReason) -> Option<&io::Error> {
+    causes(reason).find_map(|cause| cause.downcast_ref())
 }
 
 fn violation(endpoint: &Endpoint, text: &str) -> Failure {
@@ -401,8 +483,14 @@ mod tests {
                 json!({ "status": 503, "body": "" }),
                 Exit::Unreachable,
             ),
+            // What came is not even HTTP.
+            (-32010, json!({ "sent": true }), Exit::Protocol),
+            (-32010, json!({ "body": "SSH-2.0" }), Exit::Protocol),
+            (-32010, json!({}), Exit::Rpc),
             (-32012, json!({ "sent": false }), Exit::Unreachable),
             (1001, json!({ "status": 404 }), Exit::Rpc),
+            (1001, json!({ "status": 401 }), Exit::Rpc),
+            (1001, json!({ "status": 403 }), Exit::Rpc),
             (-32012, json!({}), Exit::Rpc),
         ];
         for (code, data, exit) in cases {
@@ -429,5 +517,57 @@ mod tests {
         let reason = CloseReason::failed(FrameError::MissingLength);
         assert_eq!(lost(&ws, &reason).exit, Exit::Protocol);
         assert_eq!(lost(&ws, &CloseReason::remote()).exit, Exit::Unreachable);
+    }
+
+    #[test]
+    fn without_tls_the_server_is_not_reached() {
+        let https: Endpoint = "https://127.0.0.1:1/rpc".parse().unwrap();
+        let host = "a".to_owned();
+        let cause = || io::Error::new(io::ErrorKind::InvalidData, "x");
+        let cases = [
+            (
+                TlsError::Handshake {
+                    host: host.clone(),
+                    cause: cause(),
+                },
+                "does it speak TLS",
+            ),
+            (
+                TlsError::Refused {
+                    host,
+                    cause: cause(),
+                },
+                "SSL_CERT_FILE",
+            ),
+            (TlsError::NoSystemRoots { cause: None }, "SSL_CERT_FILE"),
+        ];
+        for (error, part) in cases {
+            let (exit, hint) = sort(&https, &error.into());
+            assert_eq!(exit, Exit::Unreachable, "{hint}");
+            assert!(hint.contains(part), "{hint}");
+        }
+        assert_eq!(sort(&https, &cause()).0, Exit::Protocol);
+    }
+
+    #[test]
+    fn a_notification_that_was_not_accepted_is_sorted_as_a_call() {
+        let target = Target {
+            endpoint: "http://127.0.0.1:1/rpc".parse().unwrap(),
+            method: "x".to_owned(),
+            params: None,
+            timeout: Duration::from_secs(1),
+        };
+        for (kind, exit) in [
+            (io::ErrorKind::PermissionDenied, Exit::Auth),
+            (io::ErrorKind::InvalidData, Exit::Protocol),
+            (io::ErrorKind::TimedOut, Exit::Timeout),
+            (io::ErrorKind::ConnectionReset, Exit::Unreachable),
+            (io::ErrorKind::Other, Exit::Unreachable),
+        ] {
+            let reason = CloseReason::failed(io::Error::new(kind, "HTTP 401"));
+            assert_eq!(not_accepted(&target, &reason).exit, exit, "{kind}");
+        }
+        let reason = CloseReason::remote();
+        assert_eq!(not_accepted(&target, &reason).exit, Exit::Unreachable);
     }
 }

@@ -1,21 +1,22 @@
 //! Params from the command line: one JSON text, an array or an object.
 
-use std::io::Read as _;
+use std::io;
 
 use caudal::RawValue;
 use caudal_core::{Kind, RawJson};
 
 use crate::exit::Failure;
 use crate::layout::{Style, layout};
+use crate::signals::aside;
 
 /// Reads what was typed for PARAMS; `-` is standard input.
-pub(crate) fn read(typed: &str) -> Result<Box<RawValue>, Failure> {
+pub(crate) async fn read(typed: &str) -> Result<Box<RawValue>, Failure> {
     if typed != "-" {
         return parse(typed, "PARAMS");
     }
-    let mut text = String::new();
-    let read = std::io::stdin().lock().read_to_string(&mut text);
-    read.map_err(|error| Failure::usage(format!("cannot read PARAMS from stdin: {error}")))?;
+    let text = aside(|| io::read_to_string(io::stdin())).await;
+    let text =
+        text.map_err(|error| Failure::usage(format!("cannot read PARAMS from stdin: {error}")))?;
     parse(&text, "PARAMS from stdin")
 }
 

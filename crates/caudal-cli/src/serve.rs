@@ -95,22 +95,29 @@ fn announce(text: &str, server: &Server) {
 }
 
 fn not_listening(error: &Error) -> Failure {
-    let text = chain(error);
-    let hint = match error {
-        Error::NotLoopback { endpoint } => {
-            return Failure::usage(format!(
-                "`{endpoint}` can be reached from other machines; if that is meant, say \
-                 `--allow-remote`, and better with `--token`"
-            ));
-        }
-        Error::Listen { endpoint, cause } => hint(endpoint, cause),
-        _ => return Failure::usage(text),
-    };
-    Failure::usage(format!("{text}; {hint}"))
+    match error {
+        Error::NotLoopback { endpoint } => Failure::usage(format!(
+            "`{endpoint}` can be reached from other machines; if that is meant, say \
+             `--allow-remote`, and better with `--token`"
+        )),
+        // The library has hints of its own, for who writes a program.
+        Error::Listen { endpoint, cause } => Failure::usage(format!(
+            "cannot listen on `{endpoint}`: {}; {}",
+            chain(cause),
+            hint(endpoint, cause),
+        )),
+        _ => Failure::usage(chain(error)),
+    }
 }
 
 fn hint(endpoint: &Endpoint, cause: &io::Error) -> String {
     let unix = matches!(endpoint.address(), Address::Unix { .. });
+    if let Address::Unix { path } = endpoint.address()
+        && let Some(folder) = path.parent()
+        && cause.kind() == io::ErrorKind::NotFound
+    {
+        return format!("make the folder `{}` first", folder.display());
+    }
     match cause.kind() {
         io::ErrorKind::AddrInUse if unix => "stop it, or choose another path".to_owned(),
         io::ErrorKind::AddrInUse => format!(

@@ -1,5 +1,7 @@
 //! What asks the program to end.
 
+use std::io;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Failure;
@@ -29,4 +31,14 @@ impl Signals {
             _ = self.terminate.recv() => {}
         }
     }
+}
+
+/// Does what may block for ever, so that a signal is seen meanwhile.
+pub(crate) async fn aside<T, F>(work: F) -> io::Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> io::Result<T> + Send + 'static,
+{
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(io::Error::other)?
 }

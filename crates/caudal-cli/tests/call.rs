@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::io::{Read, Write};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use support::{Outcome, PROGRAM, Served, answering, caudal, fake, finish, nobody, path, run};
 
@@ -325,8 +325,25 @@ fn no_answer_in_time_ends_with_2() {
     run(&[&slow[..], &["--timeout", "200ms"]].concat())
         .ends(2)
         .prints("")
-        .complains(&[&server.endpoint, "`slow`", "--timeout"]);
+        .complains(&[&server.endpoint, "`slow`", " in 200ms;", "--timeout"]);
     run(&["call", "x", "--timeout", "100ms", "--", "sleep", "600"]).ends(2);
+}
+
+#[test]
+fn a_program_that_is_too_slow_is_killed_at_once() {
+    let ended = path("ended");
+    // Whoever waits for its end lets it see the end of its input.
+    let script = format!(
+        "trap '' TERM; cat > /dev/null; echo > {}; sleep 600",
+        ended.display()
+    );
+    for (say, code) in [("", 2), ("echo hello; ", 6)] {
+        let script = format!("{say}{script}");
+        run(&["call", "x", "--timeout", "300ms", "--", "sh", "-c", &script])
+            .ends(code)
+            .prints("");
+        assert!(!ended.exists(), "{script}");
+    }
 }
 
 // ---- 4: not there ----
@@ -356,6 +373,32 @@ fn whoever_is_not_there_ends_with_4() {
     for (args, part) in cases {
         run(args).ends(4).prints("").complains(&[part]);
     }
+}
+
+#[test]
+fn what_to_try_is_said_once() {
+    let address = nobody();
+    let refused = format!("tcp://{address}");
+    let outcome = run(&["call", &refused, "x"]);
+    let begin = format!("caudal: cannot connect to `{refused}`: ");
+    assert!(outcome.stderr.starts_with(&begin), "{outcome:?}");
+    let hint = "; nobody listens there; is the server running, and is this its address?\n";
+    assert!(outcome.stderr.ends_with(hint), "{outcome:?}");
+    let socket = format!("unix:{}", path("none.sock").display());
+    for args in [
+        &["call", &socket, "x"][..],
+        &["call", "x", "--", "/no/such/program"],
+        &["call", &format!("http://{address}/rpc"), "x"],
+    ] {
+        let outcome = run(args);
+        outcome.ends(4).complains(&["cannot connect to `"]);
+        for twice in ["start the server first", "install the program", "mend"] {
+            assert!(!outcome.stderr.contains(twice), "{outcome:?}");
+        }
+    }
+    run(&["call", "tcp://127.0.0.1:0", "x"])
+        .ends(4)
+        .complains(&["port 0 is for listening"]);
 }
 
 #[test]
@@ -444,6 +487,46 @@ fn a_program_that_only_prints_ends_with_6() {
 }
 
 // ---- 130: interrupted ----
+
+fn signal(child: &Child, name: &str) {
+    let kill = format!("kill -{name} {}", child.id());
+    let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn a_call_that_waits_for_its_params_can_be_interrupted() {
+    for name in ["INT", "TERM"] {
+        let mut child = caudal(&["call", "tcp://127.0.0.1:1", "add", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // More than a pipe holds: it reads, and waits for more.
+        stdin.write_all(" ".repeat(1 << 20).as_bytes()).unwrap();
+        signal(&child, name);
+        assert_eq!(support::wait(&mut child).code(), Some(130), "{name}");
+    }
+}
+
+#[test]
+fn a_call_whose_result_is_not_read_can_be_interrupted() {
+    let (address, _server) = fake(|_, stream| {
+        let text = "x".repeat(900_000);
+        let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"{text}\"}}\n");
+        stream.write_all(answer.as_bytes()).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let mut child = caudal(&["call", &format!("tcp://{address}"), "x"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    // More than a pipe holds is to come: it writes, and waits.
+    stdout.read_exact(&mut [0]).unwrap();
+    signal(&child, "INT");
+    assert_eq!(support::wait(&mut child).code(), Some(130));
+}
 
 #[test]
 fn an_interrupted_call_ends_with_130_and_leaves_no_program() {

@@ -49,6 +49,21 @@ fn answering(response: &'static str) -> (String, JoinHandle<String>) {
     (address, server)
 }
 
+/// A server that speaks before it is spoken to, and listens to nothing.
+fn greeting(text: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // The other side may have gone.
+            let _ = stream.write_all(text.as_bytes());
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    address
+}
+
 #[test]
 fn every_way_gives_the_result() {
     let (_server, ways) = served(&[]);
@@ -122,6 +137,17 @@ fn whoever_is_not_let_in_ends_with_3() {
 }
 
 #[test]
+fn an_error_of_the_server_may_have_a_status_of_its_own() {
+    let (address, _server) = answering(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 83\r\n\r\n\
+         {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1001,\"message\":\"no\",\"data\":{\"status\":403}}}",
+    );
+    run(&["call", &format!("http://{address}/"), "x"])
+        .ends(5)
+        .complains(&["\"code\":1001"]);
+}
+
+#[test]
 fn whoever_is_not_there_ends_with_4() {
     for to in ways(&format!("{}/rpc", nobody())) {
         run(&["call", &to, "add", "[1,2]"])
@@ -130,6 +156,17 @@ fn whoever_is_not_there_ends_with_4() {
             .complains(&[&to]);
     }
     run(&["call", "http://no-such-host.invalid/rpc", "x"]).ends(4);
+}
+
+#[test]
+fn whoever_does_not_speak_tls_ends_with_4() {
+    let address = greeting("HTTP/1.1 400 Bad Request\r\n\r\n");
+    for to in ways(&format!("{address}/")) {
+        let to = to.replace("http:", "https:").replace("ws:", "wss:");
+        let outcome = run(&["call", &to, "x"]);
+        outcome.ends(4).prints("").complains(&[&to]);
+        assert!(!outcome.stderr.contains("JSON-RPC"), "{outcome:?}");
+    }
 }
 
 #[test]
@@ -161,5 +198,62 @@ fn what_is_not_json_rpc_ends_with_6() {
     let (server, _) = served(&[]);
     for to in ways(&format!("{}/wrong", server.address())) {
         run(&["call", &to, "x"]).ends(6).prints("");
+    }
+}
+
+#[test]
+#[ignore = "until the HTTP client tells what is not HTTP from a lost connection"]
+fn what_is_not_even_http_ends_with_6() {
+    let address = greeting("SSH-2.0-OpenSSH_9.9\r\n");
+    for to in ways(&format!("{address}/")) {
+        run(&["call", &to, "x"]).ends(6).prints("");
+    }
+}
+
+/// A server that never answers.
+fn silent() -> String {
+    greeting("")
+}
+
+#[test]
+fn a_notification_that_is_not_accepted_in_time_ends_with_2() {
+    let to = format!("http://{}/", silent());
+    run(&["call", &to, "x", "--notify", "--timeout", "300ms"])
+        .ends(2)
+        .prints("")
+        .complains(&[&to, "`x`", "300ms", "--timeout"]);
+    // The connection has limits of its own, which end it sooner.
+    run(&["call", &to, "x", "--notify", "--timeout", "50s"]).ends(2);
+}
+
+#[test]
+#[ignore = "until the HTTP client closes with the reason why a notification failed"]
+fn a_notification_that_is_not_accepted_says_why() {
+    let (server, ways_in) = served(&["--token", "s3cret"]);
+    for to in &ways_in {
+        let tell = ["call", to, "update", "--notify"];
+        run(&tell).ends(3).prints("").complains(&["--token"]);
+        run(&[&tell[..], &["--token", "s3cret"]].concat()).ends(0);
+    }
+    let [post, ws, ..] = ways(&format!("{}/wrong", server.address()));
+    for to in [post, ws] {
+        run(&["call", &to, "x", "--notify", "--token", "s3cret"])
+            .ends(6)
+            .prints("")
+            .complains(&["path"]);
+    }
+    let (address, _server) = answering("HTTP/1.1 501 Unsupported method\r\n\r\n");
+    run(&["call", &format!("http://{address}/"), "x", "--notify"]).ends(6);
+    let (address, _server) = answering("");
+    run(&["call", &format!("http://{address}/"), "x", "--notify"]).ends(4);
+}
+
+#[test]
+#[ignore = "until a session closes with the reason why a notification failed"]
+fn a_notification_that_a_session_does_not_accept_says_why() {
+    let (server, _) = served(&[]);
+    let [_, _, sse, poll] = ways(&format!("{}/wrong", server.address()));
+    for to in [sse, poll] {
+        run(&["call", &to, "x", "--notify"]).ends(6).prints("");
     }
 }

@@ -3,9 +3,10 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 
-use support::{Served, caudal, finish, paste, path, run};
+use support::{PROGRAM, Served, caudal, finish, paste, path, run};
 
 mod support;
 
@@ -67,6 +68,33 @@ fn what_it_says_works_when_pasted() {
 }
 
 #[test]
+fn what_it_says_is_short_where_it_was_built() {
+    let program = Path::new(PROGRAM);
+    let target = program.ancestors().find(|path| path.ends_with("target"));
+    let Some(project) = target.and_then(Path::parent) else {
+        eprintln!("NOT COUNTED: it was built elsewhere");
+        return;
+    };
+    let mut command = caudal(&["serve", "--listen", "tcp://127.0.0.1:0"]);
+    command.current_dir(project);
+    let server = Served::start(command);
+    let heading = "\nTry, in another terminal, in this folder:\n";
+    assert!(server.banner.contains(heading), "{}", server.banner);
+    let line = &server.tries()[0];
+    assert!(line.starts_with("target/"), "{line}");
+    let mut pasted = Command::new("sh");
+    pasted.args(["-c", line]).current_dir(project);
+    finish(pasted, "").ends(0).prints("3\n");
+    let elsewhere = Served::tcp();
+    assert!(
+        elsewhere.tries()[0].starts_with('/'),
+        "{}",
+        elsewhere.banner
+    );
+    assert!(!elsewhere.banner.contains("in this folder"));
+}
+
+#[test]
 fn its_line_for_curl_works_when_pasted() {
     if paste("curl --version").code != Some(0) {
         eprintln!("NOT COUNTED: there is no curl");
@@ -112,6 +140,8 @@ fn a_port_that_is_taken_is_an_error_that_says_what_to_do() {
             "another program has this port",
             &format!("--listen {listen}"),
         ]);
+        // What the library advises is the same in other words.
+        assert!(!outcome.stderr.contains("whoever"), "{outcome:?}");
     }
     let socket = path("taken.sock");
     let server = Served::on(&format!("unix:{}", socket.display()), &[]);
@@ -148,6 +178,10 @@ fn wrong_usage_is_refused() {
         (
             &["--listen", "tcp://192.0.2.1:0", "--allow-remote"],
             &["does not have that address"],
+        ),
+        (
+            &["--listen", "unix:/no/such/folder/a.sock"],
+            &["make the folder `/no/such/folder` first"],
         ),
         (&["--listen", "tpc://a:1"], &["did you mean `tcp://a:1`"]),
         (&["--token", "a\nb"], &["visible ASCII"]),
@@ -260,7 +294,7 @@ fn cargo_runs_this_program() {
         return;
     };
     assert!(workspace.contains(r#"default-members = ["crates/caudal-cli"]"#));
-    let mut help = Command::new(support::PROGRAM);
+    let mut help = Command::new(PROGRAM);
     help.arg("serve").arg("--help");
     finish(help, "").ends(0);
 }
