@@ -491,17 +491,23 @@ pub(crate) async fn answer(
     let mut out = pool::take();
     link.show_received(bytes);
     // Most are answered at once; what must wait has room elsewhere.
-    match begin(router, link, caller, bytes, &mut out) {
-        Dispatched::Done => {}
-        Dispatched::Later(later) => out = Box::pin(peer::run(link, later)).await,
-        Dispatched::Batch(batch, waiting) => out = Box::pin(wait(link, batch, waiting)).await,
+    let dispatched = begin(router, link, caller, bytes, &mut out);
+    let short = matches!(dispatched, Dispatched::Done) && out.len() <= SHORT;
+    let mut reply = short.then(|| Bytes::copy_from_slice(&out));
+    if short || out.is_empty() {
+        out.clear();
+        pool::give(std::mem::take(&mut out));
     }
-    let reply = match out.len() {
-        0 => None,
-        ..SHORT => Some(Bytes::copy_from_slice(&out)),
-        _ => Some(std::mem::take(&mut out).freeze()),
-    };
-    pool::give(out);
+    if !short {
+        reply = Some(match dispatched {
+            Dispatched::Done => out.freeze(),
+            Dispatched::Later(later) => Box::pin(peer::run(link, later)).await.freeze(),
+            Dispatched::Batch(batch, waiting) => {
+                Box::pin(wait(link, batch, waiting)).await.freeze()
+            }
+        });
+    }
+    let reply = reply.filter(|reply| !reply.is_empty());
     if let Some(reply) = &reply {
         link.show_sent(reply);
     }
