@@ -24,7 +24,6 @@ use crate::context::{Context, Maker};
 use crate::handler::{Running, Settings};
 use crate::incident;
 use crate::peer::{self, Link};
-use crate::pool;
 use crate::router::Router;
 use crate::watched::{Watched, shown};
 
@@ -473,8 +472,8 @@ pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
     answer(router, link, None, bytes).await
 }
 
-/// An answer that is not longer is copied, so that its buffer can be used again.
-const SHORT: usize = 4 << 10;
+/// Room for a short answer: a buffer that grows to it costs more than the answer.
+const REPLY: usize = 256;
 
 /// Answers one message in the caller's own task, on behalf of a connection.
 ///
@@ -488,30 +487,19 @@ pub(crate) async fn answer(
     caller: Option<&Arc<Link>>,
     bytes: &[u8],
 ) -> Option<Bytes> {
-    let mut out = pool::take();
+    let mut out = BytesMut::with_capacity(REPLY);
     link.show_received(bytes);
     // Most are answered at once; what must wait has room elsewhere.
-    let dispatched = begin(router, link, caller, bytes, &mut out);
-    let short = matches!(dispatched, Dispatched::Done) && out.len() <= SHORT;
-    let mut reply = short.then(|| Bytes::copy_from_slice(&out));
-    if short || out.is_empty() {
-        out.clear();
-        pool::give(std::mem::take(&mut out));
+    match begin(router, link, caller, bytes, &mut out) {
+        Dispatched::Done => {}
+        Dispatched::Later(later) => out = Box::pin(peer::run(link, later)).await,
+        Dispatched::Batch(batch, waiting) => out = Box::pin(wait(link, batch, waiting)).await,
     }
-    if !short {
-        reply = Some(match dispatched {
-            Dispatched::Done => out.freeze(),
-            Dispatched::Later(later) => Box::pin(peer::run(link, later)).await.freeze(),
-            Dispatched::Batch(batch, waiting) => {
-                Box::pin(wait(link, batch, waiting)).await.freeze()
-            }
-        });
+    if out.is_empty() {
+        return None;
     }
-    let reply = reply.filter(|reply| !reply.is_empty());
-    if let Some(reply) = &reply {
-        link.show_sent(reply);
-    }
-    reply
+    link.show_sent(&out);
+    Some(out.freeze())
 }
 
 fn begin(
