@@ -356,7 +356,8 @@ async fn the_last_ping_is_answered_when_there_is_room() {
     let mut pong = [0; 127];
     while pongs.last() != Some(&(PINGS - 1)) {
         assert!(glance(&mut socket).is_pending());
-        there.read_exact(&mut pong).await.unwrap();
+        let read = tokio::time::timeout(Duration::from_secs(20), there.read_exact(&mut pong));
+        read.await.expect("no pong comes").unwrap();
         assert_eq!(pong[..2], [0x8a, 125]);
         pongs.push(u16::from_be_bytes([pong[2], pong[3]]));
     }
