@@ -11,9 +11,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Ver
 use hyper::ext::Protocol;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tungstenite::handshake::derive_accept_key;
-use tungstenite::protocol::Role;
 
+use super::frames::Role;
+use super::key;
 use super::socket::WebSocket;
 use crate::extensions::Extensions;
 use crate::hub::Held;
@@ -119,7 +119,7 @@ impl Handshake {
         }
         check_version(headers)?;
         let key = only(headers, &SEC_WEBSOCKET_KEY).filter(|key| is_key(key));
-        let proof = key.and_then(|key| HeaderValue::try_from(derive_accept_key(key)).ok());
+        let proof = key.and_then(|key| HeaderValue::try_from(key::proof(key)).ok());
         let proof = proof.ok_or_else(|| malformed("there is no valid Sec-WebSocket-Key\n"))?;
         Ok(Self::Upgrade(proof))
     }

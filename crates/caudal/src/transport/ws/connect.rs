@@ -14,9 +14,9 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tungstenite::handshake::{client::generate_key, derive_accept_key};
-use tungstenite::protocol::Role;
 
+use super::frames::Role;
+use super::key;
 use super::socket::WebSocket;
 use crate::config::Config;
 use crate::endpoint::Target;
@@ -36,7 +36,7 @@ pub(crate) async fn connect(
     options: &ClientOptions,
     config: &Config,
 ) -> io::Result<Box<dyn Transport>> {
-    let key = generate_key();
+    let key = key::random()?;
     let request = request(target, options, &key)?;
     let socket = TokioIo::new(dial(target, options).await?);
     let mut builder = http1::Builder::new();
@@ -85,7 +85,7 @@ fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
 
 /// Whether the server has understood, and has promised nothing that was not asked.
 fn check(headers: &HeaderMap, key: &str) -> io::Result<()> {
-    let proof = derive_accept_key(key.as_bytes());
+    let proof = key::proof(key.as_bytes());
     let is = |name, text: &str| {
         let value = headers.get(name).map(HeaderValue::as_bytes);
         value.is_some_and(|value| value.eq_ignore_ascii_case(text.as_bytes()))

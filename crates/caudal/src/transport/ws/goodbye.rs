@@ -3,10 +3,8 @@
 use std::error::Error;
 
 use caudal_core::{CloseReason, FrameError};
-use tungstenite::Utf8Bytes;
-use tungstenite::protocol::CloseFrame;
-use tungstenite::protocol::frame::coding::CloseCode;
 
+use super::frames::Violation;
 use crate::transport::ShuttingDown;
 
 /// The other side has said that it closes.
@@ -20,20 +18,27 @@ pub(super) enum Goodbye {
     Text { code: u16, text: Box<str> },
 }
 
-impl From<Option<CloseFrame>> for Goodbye {
-    fn from(frame: Option<CloseFrame>) -> Self {
-        match frame {
-            None => Self::Silent,
-            Some(frame) => {
-                let code = frame.code.into();
-                match frame.reason.as_str() {
-                    "" => Self::Code { code },
-                    text => Self::Text {
-                        code,
-                        text: text.into(),
-                    },
-                }
-            }
+impl Goodbye {
+    /// Reads what a close frame carries.
+    pub(super) fn parse(payload: &[u8]) -> Result<Self, Broken> {
+        let Some((code, text)) = payload.split_first_chunk() else {
+            return match payload.is_empty() {
+                true => Ok(Self::Silent),
+                false => Err(Violation::NoCode.into()),
+            };
+        };
+        let code = u16::from_be_bytes(*code);
+        // RFC 6455, section 7.4, and what was registered since.
+        if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
+            return Err(Violation::Code(code).into());
+        }
+        match std::str::from_utf8(text) {
+            Ok("") => Ok(Self::Code { code }),
+            Ok(text) => Ok(Self::Text {
+                code,
+                text: text.into(),
+            }),
+            Err(_) => Err(Broken::NotUtf8),
         }
     }
 }
@@ -48,25 +53,50 @@ pub(super) enum Broken {
     #[error("a text is not UTF-8")]
     NotUtf8,
     #[error("the WebSocket protocol was broken")]
-    Protocol(#[source] tungstenite::Error),
+    Protocol(#[from] Violation),
     #[error("a ping was not answered in time")]
     Silent,
 }
 
+/// What a close frame says in a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub(super) enum CloseCode {
+    Normal = 1000,
+    Away = 1001,
+    Protocol = 1002,
+    Invalid = 1007,
+    Policy = 1008,
+    Size = 1009,
+    Again = 1013,
+}
+
+/// What is said at the end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CloseFrame {
+    pub(super) code: CloseCode,
+    pub(super) reason: &'static str,
+}
+
+impl CloseFrame {
+    /// What the frame carries.
+    pub(super) fn payload(self) -> Vec<u8> {
+        let code = (self.code as u16).to_be_bytes();
+        [&code, self.reason.as_bytes()].concat()
+    }
+}
+
 /// What is said when the connection ends for this reason.
 pub(super) fn frame(reason: &CloseReason) -> CloseFrame {
-    let (code, text) = words(reason);
-    CloseFrame {
-        code,
-        reason: Utf8Bytes::from_static(text),
-    }
+    let (code, reason) = words(reason);
+    CloseFrame { code, reason }
 }
 
 /// What is said to one for whom there is no room.
 pub(super) const fn too_many() -> CloseFrame {
     CloseFrame {
         code: CloseCode::Again,
-        reason: Utf8Bytes::from_static("too many connections"),
+        reason: "too many connections",
     }
 }
 

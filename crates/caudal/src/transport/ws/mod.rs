@@ -5,11 +5,15 @@
 //! connect   a client's request
 //!   └→ socket   the transport: messages, pings, the end
 //!        └→ wire    bytes in and out, in pieces as large as the socket takes
+//!             └→ frames   messages in what came in
 //! ```
 
 mod accept;
 mod connect;
+mod frames;
 mod goodbye;
+mod key;
+mod mask;
 mod socket;
 #[cfg(test)]
 mod tests;

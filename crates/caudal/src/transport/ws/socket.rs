@@ -7,44 +7,33 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
-use caudal_core::{CloseReason, FrameError};
+use bytes::{Buf, BufMut, BytesMut};
+use caudal_core::CloseReason;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
-use tungstenite::error::ProtocolError;
-use tungstenite::protocol::frame::FrameHeader;
-use tungstenite::protocol::frame::coding::{Data, OpCode};
-use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext};
-use tungstenite::{Error, Message};
 
-use super::goodbye::{self, Broken, Goodbye};
-use super::wire::{FULL, Turn, Wire};
+use super::frames::{Found, Opcode, Role};
+use super::goodbye::{self, Broken, CloseFrame};
+use super::mask::{Masks, apply};
+use super::wire::{FULL, Wire};
 use crate::time::after;
 use crate::transport::http::Visit;
 use crate::transport::{ReceiveError, Transport};
 
-/// What tungstenite reads at once, and holds while idle. It reads from a buffer of
-/// ours, so this costs no system calls.
-const READ: usize = 2 << 10;
-/// What it has grown to after a larger message is given back.
-const LARGE: usize = 4 * READ;
-/// Its own replies wait in so many bytes, while we write nothing; more pings than
-/// that are not answered.
-const REPLIES: usize = 4 << 10;
+/// The longest head of a frame.
+const HEAD: usize = 14;
 /// So long the other side has to end its output after we have ended ours.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// A WebSocket over any bytes that flow in order.
 pub(super) struct WebSocket<S> {
     wire: Wire<S>,
-    context: WebSocketContext,
     role: Role,
-    max_message: usize,
-    /// The message that is lent.
-    current: Bytes,
-    /// Whether tungstenite may hold much memory.
-    bloated: bool,
     masks: Masks,
+    /// What the last ping carried, if there was no room to answer it.
+    owed: Option<Vec<u8>>,
+    /// Whether no close frame was written.
+    is_open: bool,
     ping_interval: Duration,
     ping_timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
@@ -67,13 +56,11 @@ enum Ending {
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
     pub(super) fn new(io: S, role: Role, max_message: usize) -> Self {
         Self {
-            wire: Wire::new(io),
-            context: context(role, max_message),
+            wire: Wire::new(io, role, max_message),
             role,
-            max_message,
-            current: Bytes::new(),
-            bloated: false,
             masks: Masks::default(),
+            owed: None,
+            is_open: true,
             ping_interval: Duration::from_secs(30),
             ping_timeout: Duration::from_secs(10),
             timer: None,
@@ -110,85 +97,72 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
     /// Bytes that its own buffers have room for.
     #[cfg(test)]
     pub(super) fn buffered(&self) -> usize {
-        self.wire.output.len() + self.wire.room()
+        self.wire.output.len() + self.wire.frames.room()
     }
 
-    #[cfg(test)]
-    pub(super) const fn is_bloated(&self) -> bool {
-        self.bloated
-    }
-
-    /// Looks for a message in what has come in.
+    /// Looks for a message in what comes in.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReceiveError>> {
-        loop {
-            let wire = &mut self.wire;
-            let read = self.context.read(&mut Turn { wire, cx });
-            let message: Bytes = match read {
-                Ok(Message::Text(text)) => text.into(),
-                Ok(Message::Binary(bytes)) => bytes,
-                Ok(Message::Close(frame)) => {
-                    let goodbye = Goodbye::from(frame);
+        while self.is_open {
+            match self.wire.frames.next()? {
+                Some(Found::Message) => return Poll::Ready(Ok(())),
+                Some(Found::Ping) => self.answer_ping()?,
+                Some(Found::Goodbye(goodbye)) => {
+                    self.answer_goodbye()?;
                     let reason = CloseReason::remote_with(goodbye);
                     return Poll::Ready(Err(ReceiveError::Closed(reason)));
                 }
-                // Tungstenite answers pings.
-                Ok(_) => continue,
-                Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Poll::Pending;
-                }
-                Err(error) => return Poll::Ready(Err(self.failed(error))),
-            };
-            self.bloated |= message.len() > LARGE;
-            self.current = message;
-            return Poll::Ready(Ok(()));
+                None if ready!(self.wire.poll_fill(cx))? => {}
+                None => break,
+            }
+        }
+        let reason = match self.wire.frames.is_amid_message() {
+            true => CloseReason::failed(Broken::Cut),
+            false => CloseReason::remote_with(Broken::Ended),
+        };
+        Poll::Ready(Err(ReceiveError::Closed(reason)))
+    }
+
+    /// Answers a ping, or keeps it in the place of one before it.
+    fn answer_ping(&mut self) -> io::Result<()> {
+        let mut owed = self.owed.take().unwrap_or_default();
+        owed.clear();
+        owed.extend_from_slice(self.wire.frames.payload());
+        self.owed = Some(owed);
+        self.repay()
+    }
+
+    /// Answers the last ping, if that was not done and there is room.
+    fn repay(&mut self) -> io::Result<()> {
+        if self.wire.output.len() >= FULL || !self.is_open {
+            return Ok(());
+        }
+        match self.owed.take() {
+            Some(owed) => self.write(Opcode::Pong, &owed),
+            None => Ok(()),
         }
     }
 
-    fn failed(&self, error: Error) -> ReceiveError {
-        let limit = self.max_message;
-        let broken = match error {
-            Error::Capacity(_) => return ReceiveError::Fatal(FrameError::TooLarge { limit }),
-            Error::Io(error) => return error.into(),
-            Error::Utf8(_) => Broken::NotUtf8,
-            Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)
-            | Error::ConnectionClosed
-            | Error::AlreadyClosed => {
-                if !self.wire.is_amid_message() {
-                    return ReceiveError::Closed(CloseReason::remote_with(Broken::Ended));
-                }
-                Broken::Cut
-            }
-            error => Broken::Protocol(error),
-        };
-        ReceiveError::Closed(CloseReason::failed(broken))
+    /// Says the other side's goodbye back.
+    fn answer_goodbye(&mut self) -> io::Result<()> {
+        let payload = self.wire.frames.payload().to_vec();
+        self.is_open = false;
+        self.write(Opcode::Close, &payload)
     }
 
     /// Does what is due while nothing comes in.
     fn rest(&mut self, cx: &mut Context<'_>) -> Result<(), ReceiveError> {
-        while !self.wire.output.is_empty() {
+        loop {
+            // A pong may have waited for room.
+            self.repay()?;
+            if self.wire.output.is_empty() {
+                break;
+            }
             let Poll::Ready(drained) = self.wire.poll_drain(cx) else {
                 break;
             };
             drained?;
-            // A pong may have waited for room.
-            let wire = &mut self.wire;
-            let _ = self.context.flush(&mut Turn { wire, cx });
         }
-        self.shrink(cx);
         self.check_silence(cx)
-    }
-
-    /// Gives back what a large message has taken.
-    fn shrink(&mut self, cx: &mut Context<'_>) {
-        if !self.bloated || self.wire.is_amid_message() || !self.context.can_write() {
-            return;
-        }
-        let wire = &mut self.wire;
-        if self.context.flush(&mut Turn { wire, cx }).is_ok() {
-            // It holds neither input nor output, and so no state.
-            self.context = context(self.role, self.max_message);
-            self.bloated = false;
-        }
     }
 
     /// Asks a silent peer whether it is there, and gives up one that was asked.
@@ -228,10 +202,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
     }
 
     fn ping(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let wire = &mut self.wire;
-        let ping = Message::Ping(Bytes::new());
         // While there is no room for it, other output is on its way.
-        let _ = self.context.write(&mut Turn { wire, cx }, ping);
+        if self.wire.output.len() < FULL {
+            self.write(Opcode::Ping, &[])?;
+        }
         match self.wire.poll_drain(cx) {
             Poll::Ready(drained) => drained,
             Poll::Pending => Ok(()),
@@ -243,25 +217,29 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         while !out.is_empty() && self.wire.output.len() < FULL {
             let end = memchr::memchr(b'\n', out).unwrap_or(out.len());
             let (message, _) = out.split_at(end);
-            let mask = match self.role {
-                Role::Server => None,
-                Role::Client => Some(self.masks.next()?),
-            };
-            write_frame(self.wire.output(), message, mask)?;
+            self.write(Opcode::Text, message)?;
             out.advance(out.len().min(end + 1));
         }
+        Ok(())
+    }
+
+    fn write(&mut self, opcode: Opcode, payload: &[u8]) -> io::Result<()> {
+        let mask = match self.role {
+            Role::Server => None,
+            Role::Client => Some(self.masks.next()?),
+        };
+        write_frame(self.wire.output(), opcode, payload, mask);
         Ok(())
     }
 
     /// Ends the connection step by step.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.ending == Ending::NotBegun {
-            let wire = &mut self.wire;
-            wire.last = true;
             // An answer to the other side's goodbye is in its place, if there was one.
-            let _ = self
-                .context
-                .close(&mut Turn { wire, cx }, self.goodbye.take());
+            if std::mem::take(&mut self.is_open) {
+                let payload = self.goodbye.map(CloseFrame::payload);
+                self.write(Opcode::Close, &payload.unwrap_or_default())?;
+            }
             self.ending = Ending::Writing;
         }
         if self.ending == Ending::Writing {
@@ -279,9 +257,9 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket<S> {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
-        self.current = Bytes::new();
         match self.advance(cx) {
-            Poll::Ready(advanced) => Poll::Ready(advanced.map(|()| Some(&*self.current))),
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(Some(self.wire.frames.message()))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => match self.rest(cx) {
                 Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
@@ -290,7 +268,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
-        if !self.context.can_write() {
+        if !self.is_open {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         loop {
@@ -321,7 +299,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
     }
 
     fn is_amid_frame(&self) -> bool {
-        self.wire.is_amid_message()
+        self.wire.frames.is_amid_message()
     }
 
     fn remote(&self) -> Option<String> {
@@ -329,63 +307,32 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
     }
 }
 
-fn context(role: Role, max_message: usize) -> WebSocketContext {
-    let config = WebSocketConfig::default()
-        .read_buffer_size(READ)
-        .write_buffer_size(0)
-        .max_write_buffer_size(REPLIES)
-        .max_message_size(Some(max_message))
-        // Control frames have a limit of their own.
-        .max_frame_size(Some(max_message.max(125)));
-    WebSocketContext::new(role, Some(config))
-}
-
-/// Writes a text frame straight into the buffer that is sent.
-fn write_frame(output: &mut BytesMut, text: &[u8], mask: Option<[u8; 4]>) -> io::Result<()> {
-    let header = FrameHeader {
-        is_final: true,
-        opcode: OpCode::Data(Data::Text),
-        mask,
-        ..FrameHeader::default()
+/// Writes a frame straight into the buffer that is sent.
+pub(super) fn write_frame(
+    output: &mut BytesMut,
+    opcode: Opcode,
+    payload: &[u8],
+    mask: Option<[u8; 4]>,
+) {
+    let masked = if mask.is_some() { 0x80 } else { 0 };
+    output.reserve(HEAD + payload.len());
+    output.put_u8(0x80 | opcode as u8);
+    match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
+        (Ok(length @ 0..=125), _) => output.put_u8(masked | length),
+        (_, Ok(length)) => {
+            output.put_u8(masked | 126);
+            output.put_u16(length);
+        }
+        _ => {
+            output.put_u8(masked | 127);
+            output.put_u64(payload.len() as u64);
+        }
+    }
+    let Some(mask) = mask else {
+        return output.extend_from_slice(payload);
     };
-    output.reserve(header.len(text.len() as u64) + text.len());
-    let written = header.format(text.len() as u64, &mut output.writer());
-    written.map_err(io::Error::other)?;
+    output.extend_from_slice(&mask);
     let start = output.len();
-    output.extend_from_slice(text);
-    if let Some(mask) = mask {
-        apply(mask, output.split_at_mut(start).1);
-    }
-    Ok(())
-}
-
-fn apply(mask: [u8; 4], text: &mut [u8]) {
-    for four in text.chunks_mut(4) {
-        for (byte, mask) in four.iter_mut().zip(mask) {
-            *byte ^= mask;
-        }
-    }
-}
-
-/// What a client's frames are masked with: fresh random bytes for each, which are
-/// asked for some at a time.
-#[derive(Debug, Default)]
-struct Masks {
-    bytes: [u8; 32],
-    left: usize,
-}
-
-impl Masks {
-    fn next(&mut self) -> io::Result<[u8; 4]> {
-        if self.left == 0 {
-            getrandom::fill(&mut self.bytes).map_err(io::Error::other)?;
-            self.left = self.bytes.len() / 4;
-        }
-        self.left -= 1;
-        let (masks, _) = self.bytes.as_chunks();
-        masks
-            .get(self.left)
-            .copied()
-            .ok_or_else(|| io::ErrorKind::Other.into())
-    }
+    output.extend_from_slice(payload);
+    apply(mask, output.split_at_mut(start).1);
 }

@@ -18,10 +18,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use caudal_core::{CloseReason, FrameError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
-use tungstenite::protocol::Role;
-use tungstenite::protocol::frame::coding::CloseCode;
 
-use super::goodbye::{self, Broken};
+use super::frames::{Role, Violation};
+use super::goodbye::{self, Broken, CloseCode};
 use super::socket::WebSocket;
 use super::wire::FULL;
 use crate::transport::{ReceiveError, ShuttingDown, Transport};
@@ -281,9 +280,8 @@ async fn an_idle_socket_holds_no_buffer() {
     let mut out = vec![b'y'; LIMIT];
     out.push(b'\n');
     send(&mut socket, &out).await;
-    assert!(socket.is_bloated());
+    assert!(socket.buffered() >= LIMIT);
     assert!(glance(&mut socket).is_pending());
-    assert!(!socket.is_bloated());
     assert_eq!(socket.buffered(), 0);
     // And it goes on.
     there.write_all(&masked(0x81, b"again")).await.unwrap();
@@ -302,11 +300,11 @@ async fn nothing_is_forgotten_to_give_memory_back() {
     there.write_all(&next[..3]).await.unwrap();
     assert_eq!(receive(&mut socket).await.unwrap().len(), 100_000);
     assert!(glance(&mut socket).is_pending());
-    assert!(socket.is_bloated(), "a part of a message is in there");
+    assert!(socket.buffered() > 0, "a part of a message is in there");
     there.write_all(&next[3..]).await.unwrap();
     assert_eq!(receive(&mut socket).await.unwrap(), b"next");
     assert!(glance(&mut socket).is_pending());
-    assert!(!socket.is_bloated());
+    assert_eq!(socket.buffered(), 0);
 }
 
 #[tokio::test]
@@ -341,6 +339,58 @@ async fn pings_of_one_who_reads_nothing_cost_little() {
     // What there was room for is answered, and the next message arrives.
     there.write_all(&masked(0x81, b"hi")).await.unwrap();
     assert_eq!(receive(&mut socket).await.unwrap(), b"hi");
+}
+
+#[tokio::test]
+async fn the_last_ping_is_answered_when_there_is_room() {
+    const PINGS: u16 = 2_000;
+    let (here, mut there) = tokio::io::duplex(1 << 16);
+    let mut socket = server(here);
+    for n in 0..PINGS {
+        let mut payload = [0; 125];
+        payload[..2].copy_from_slice(&n.to_be_bytes());
+        there.write_all(&masked(0x89, &payload)).await.unwrap();
+        assert!(glance(&mut socket).is_pending());
+    }
+    let mut pongs = Vec::new();
+    let mut pong = [0; 127];
+    while pongs.last() != Some(&(PINGS - 1)) {
+        assert!(glance(&mut socket).is_pending());
+        let read = tokio::time::timeout(Duration::from_secs(20), there.read_exact(&mut pong));
+        read.await.expect("no pong comes").unwrap();
+        assert_eq!(pong[..2], [0x8a, 125]);
+        pongs.push(u16::from_be_bytes([pong[2], pong[3]]));
+    }
+    // Those before it, for which there was none, are not.
+    assert!(pongs.len() < usize::from(PINGS) && pongs.is_sorted());
+    assert_eq!(socket.buffered(), 0);
+}
+
+#[tokio::test]
+async fn nothing_is_said_after_a_goodbye() {
+    let (here, mut there) = tokio::io::duplex(1 << 12);
+    let mut socket = WebSocket::new(here, Role::Client, LIMIT);
+    let end = b"\x88\x02\x03\xe9";
+    there.write_all(end).await.unwrap();
+    there.write_all(b"\x89\x00\x81\x02hi").await.unwrap();
+    for text in ["close code 1001", "the stream ended within a message"] {
+        let Err(ReceiveError::Closed(reason)) = receive(&mut socket).await else {
+            panic!("it goes on");
+        };
+        assert_eq!(reason.source().unwrap().to_string(), text);
+    }
+    let mut out = BytesMut::from(&b"1\n"[..]);
+    let sent = poll_fn(|cx| socket.poll_send(cx, &mut out)).await;
+    assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    socket.closing(&CloseReason::local());
+    let closing = tokio::spawn(async move { poll_fn(|cx| socket.poll_close(cx)).await });
+    let mut said = Vec::new();
+    there.read_to_end(&mut said).await.unwrap();
+    // The same code, under a mask.
+    assert_eq!((said.len(), &said[..2]), (8, &[0x88, 0x82][..]));
+    assert_eq!([said[6] ^ said[2], said[7] ^ said[3]], end[2..]);
+    drop(there);
+    closing.await.unwrap();
 }
 
 #[tokio::test]
@@ -471,7 +521,7 @@ fn every_reason_has_its_code() {
         ),
         (CloseReason::failed(Broken::NotUtf8), CloseCode::Invalid),
         (
-            CloseReason::failed(Broken::Protocol(tungstenite::Error::AttackAttempt)),
+            CloseReason::failed(Broken::Protocol(Violation::Reserved)),
             CloseCode::Protocol,
         ),
         (CloseReason::failed(Broken::Silent), CloseCode::Policy),
