@@ -12,6 +12,7 @@ use caudal_core::{
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::fault;
 
@@ -123,16 +124,10 @@ impl Calls {
             }
             Message::Response(response) => self.answered(response.id),
             Message::Batch(entries) => {
-                for entry in &entries {
-                    match entry {
-                        Message::Response(response) => self.answered(response.id),
-                        Message::Invalid(invalid) if invalid.kind == InvalidKind::Response => {
-                            self.answered(invalid.id);
-                        }
-                        Message::Invalid(_) => return false,
-                        _ => {}
-                    }
+                if !entries.iter().all(is_message) {
+                    return self.take_good(text, &entries, frames);
                 }
+                self.take_entries(&entries);
             }
             Message::Invalid(invalid) => {
                 if invalid.kind != InvalidKind::Response || invalid.id.is_null() {
@@ -144,6 +139,38 @@ impl Calls {
         }
         frames.push_back(text.clone());
         true
+    }
+
+    fn take_entries(&mut self, entries: &[Message<'_>]) {
+        for entry in entries {
+            match entry {
+                Message::Response(response) => self.answered(response.id),
+                Message::Invalid(invalid) => self.answered(invalid.id),
+                _ => {}
+            }
+        }
+    }
+
+    /// Passes on those entries of a batch that are messages, each on its own;
+    /// `false` if none is.
+    fn take_good(
+        &mut self,
+        text: &Bytes,
+        entries: &[Message<'_>],
+        frames: &mut VecDeque<Bytes>,
+    ) -> bool {
+        let texts: Vec<&RawValue> = serde_json::from_slice(text).unwrap_or_default();
+        let mut good = false;
+        for (entry, text_of_it) in entries.iter().zip(texts) {
+            if !is_message(entry) {
+                tracing::warn!(target: "caudal", "an entry of a batch that is no message");
+                continue;
+            }
+            good = true;
+            self.take_entries(std::slice::from_ref(entry));
+            frames.push_back(text.slice_ref(text_of_it.get().as_bytes()));
+        }
+        good
     }
 
     /// Passes on what a whole response says, and ends what it does not answer.
@@ -166,6 +193,12 @@ impl Calls {
 
 fn owned(id: Id<'_>) -> Option<RequestId> {
     id.to_request_id().ok().flatten()
+}
+
+/// Whether an entry of a batch can be passed on: what cannot be read, but is an
+/// answer, ends its call.
+fn is_message(entry: &Message<'_>) -> bool {
+    !matches!(entry, Message::Invalid(invalid) if invalid.kind != InvalidKind::Response)
 }
 
 fn is_same(id: Id<'_>, own: &RequestId) -> bool {
@@ -297,6 +330,22 @@ mod tests {
         let half = settle(BATCH, 200, r#"[{"jsonrpc":"2.0","id":7,"result":1}]"#);
         assert_eq!(half.len(), 2);
         assert!(half[1].contains(r#""id":"x""#), "{half:?}");
+    }
+
+    #[test]
+    fn the_good_answers_of_a_batch_are_passed_on_without_the_bad_entries() {
+        let good = r#"{"jsonrpc":"2.0","id":7,"result":1}"#;
+        for text in [
+            r#"[{"jsonrpc":"2.0","id":7,"result":1},5]"#,
+            r#"[5, {"jsonrpc":"2.0","id":7,"result":1} ,[[]]]"#,
+        ] {
+            assert_eq!(settle(CALL, 200, text), [good]);
+            let both = settle(BATCH, 200, text);
+            assert_eq!(both.len(), 2, "{both:?}");
+            assert_eq!(both[0], good);
+            assert!(both[1].contains(r#""id":"x""#) && both[1].contains("-32010"));
+        }
+        assert_eq!(settle(BATCH, 200, "[5,6]").len(), 2);
     }
 
     #[test]
