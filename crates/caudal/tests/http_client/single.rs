@@ -501,3 +501,34 @@ async fn a_handler_that_calls_back_is_told_that_there_is_no_way() {
     assert!(peer.call::<_, bool>("back", ()).await.unwrap());
     assert_eq!(calls.load(Relaxed), 1);
 }
+
+/// What the end of a peer says about a notification that was answered so; `None` if
+/// it says nothing.
+async fn told(answer: impl FnOnce(crate::fake::Asked)) -> Option<std::io::ErrorKind> {
+    let mut fake = Fake::start().await;
+    let peer = connect(&fake.url("")).await;
+    peer.notify("tell", ()).await.unwrap();
+    let asked = fake.next().await;
+    peer.close();
+    answer(asked);
+    let reason = peer.closed().await;
+    let cause = std::error::Error::source(&reason)?;
+    Some(cause.downcast_ref::<std::io::Error>().unwrap().kind())
+}
+
+#[tokio::test]
+async fn a_notification_that_is_not_accepted_is_the_reason_of_the_end() {
+    use std::io::ErrorKind::*;
+    assert_eq!(told(crate::fake::Asked::accept).await, None);
+    for (status, body, kind) in [
+        ("401 Unauthorized", "", PermissionDenied),
+        ("403 Forbidden", "", PermissionDenied),
+        ("404 Not Found", "no", InvalidData),
+        ("501 Not Implemented", "<html>", InvalidData),
+        ("200 OK", "<html>", InvalidData),
+    ] {
+        let heard = told(|asked| asked.answer(status, "", body)).await;
+        assert_eq!(heard, Some(kind), "{status}");
+    }
+    assert_eq!(told(drop).await, Some(ConnectionReset));
+}

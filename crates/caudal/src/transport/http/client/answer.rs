@@ -4,6 +4,8 @@
 //! gets an error that says what came instead. See [`fault`].
 
 use std::collections::VecDeque;
+use std::error::Error;
+use std::io;
 
 use bytes::{Bytes, BytesMut};
 use caudal_core::{
@@ -22,6 +24,8 @@ pub(crate) struct Calls {
     first: Option<RequestId>,
     /// Those of a batch.
     rest: Vec<RequestId>,
+    /// What went wrong when there was no call to fail.
+    fault: Option<Box<Fault>>,
 }
 
 impl Calls {
@@ -81,12 +85,11 @@ impl Calls {
     /// Ends all of them with an error.
     pub(crate) fn fail(&mut self, fault: &Fault, frames: &mut VecDeque<Bytes>) {
         if self.is_empty() {
-            let error = &fault.0;
-            tracing::warn!(target: "caudal", %error, "a message was not accepted");
+            self.keep(fault.clone());
         }
         for id in self.drain() {
             let mut frame = BytesMut::new();
-            encode::error(&mut frame, &id, &fault.0);
+            encode::error(&mut frame, &id, &fault.error);
             frames.push_back(frame.freeze());
         }
     }
@@ -98,7 +101,22 @@ impl Calls {
         }
     }
 
+    fn keep(&mut self, fault: Fault) {
+        let error = &fault.error;
+        tracing::warn!(target: "caudal", %error, "a message was not accepted");
+        self.fault = Some(Box::new(fault));
+    }
+
+    /// Why a message that no call waits for was not accepted.
+    pub(crate) fn take_fault(&mut self) -> Option<Box<Fault>> {
+        self.fault.take()
+    }
+
     fn fail_as_told(&mut self, error: &ErrorObject<'_>, frames: &mut VecDeque<Bytes>) {
+        if self.is_empty() {
+            let error = JsonRpcError::new(error.code, error.message.to_string());
+            self.keep(Fault::new(io::ErrorKind::InvalidData, error));
+        }
         for id in self.drain() {
             let mut frame = BytesMut::new();
             encode::error_raw(&mut frame, &id, error);
@@ -209,45 +227,82 @@ fn is_same(id: Id<'_>, own: &RequestId) -> bool {
 }
 
 /// Why a call has no answer.
-#[derive(Debug)]
-pub(crate) struct Fault(JsonRpcError);
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    error: JsonRpcError,
+    kind: io::ErrorKind,
+}
 
 impl Fault {
+    fn new(kind: io::ErrorKind, error: JsonRpcError) -> Self {
+        Self { error, kind }
+    }
+
     /// A response that is no answer.
     pub(crate) fn status(status: StatusCode, body: &[u8]) -> Self {
         const SHOWN: usize = 200;
-        let code = match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => fault::REFUSED,
-            _ => fault::STATUS,
+        let (code, kind) = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                (fault::REFUSED, io::ErrorKind::PermissionDenied)
+            }
+            _ => (fault::STATUS, io::ErrorKind::InvalidData),
         };
         // No character has more than four bytes.
         let body = String::from_utf8_lossy(body.get(..SHOWN * 4).unwrap_or(body));
         let body: String = body.chars().take(SHOWN).collect();
         let data = json!({ "status": status.as_u16(), "body": body });
-        Self(JsonRpcError::with_data(code, http_status(status), data))
+        let error = JsonRpcError::with_data(code, http_status(status), data);
+        Self::new(kind, error)
     }
 
     /// No request was made.
-    pub(crate) fn not_sent(error: &dyn std::error::Error) -> Self {
+    pub(crate) fn not_sent(error: &(dyn Error + 'static)) -> Self {
         let message = format!("the server could not be reached: {error}");
         let data = json!({ "sent": false });
-        Self(JsonRpcError::with_data(fault::LOST, message, data))
+        let told = JsonRpcError::with_data(fault::LOST, message, data);
+        Self::new(kind(error), told)
     }
 
     /// No response came to a request that may have been received.
-    pub(crate) fn lost(error: &dyn std::error::Error) -> Self {
+    pub(crate) fn lost(error: &(dyn Error + 'static)) -> Self {
         let message = match error.source() {
             Some(cause) => format!("the connection was lost, the call may have run: {cause}"),
             None => format!("the connection was lost, the call may have run: {error}"),
         };
         let data = json!({ "sent": true });
-        Self(JsonRpcError::with_data(fault::LOST, message, data))
+        let told = JsonRpcError::with_data(fault::LOST, message, data);
+        Self::new(kind(error), told)
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {
         let message = format!("the answer is larger than {limit} bytes");
-        Self(JsonRpcError::new(fault::TOO_LARGE, message))
+        let error = JsonRpcError::new(fault::TOO_LARGE, message);
+        Self::new(io::ErrorKind::InvalidData, error)
     }
+
+    /// A message that no call waits for took too long.
+    pub(crate) fn slow() -> Self {
+        let error = JsonRpcError::new(fault::LOST, "a message was not accepted in time");
+        Self::new(io::ErrorKind::TimedOut, error)
+    }
+}
+
+impl From<Fault> for io::Error {
+    fn from(fault: Fault) -> Self {
+        Self::new(fault.kind, fault.error.message)
+    }
+}
+
+/// What kind of error it is that a connection was lost by.
+fn kind(error: &(dyn Error + 'static)) -> io::ErrorKind {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(kind) if kind != io::ErrorKind::Other => return kind,
+            _ => cause = error.source(),
+        }
+    }
+    io::ErrorKind::ConnectionReset
 }
 
 /// The events ended without the answer.
@@ -356,6 +411,26 @@ mod tests {
     }
 
     #[test]
+    fn why_a_notification_was_not_accepted_is_kept() {
+        let null = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"m"}}"#;
+        for (sent, status, text, kept) in [
+            (TELL, 204, "", None),
+            (TELL, 401, "", Some(io::ErrorKind::PermissionDenied)),
+            (TELL, 404, "no", Some(io::ErrorKind::InvalidData)),
+            (TELL, 200, "<html>", Some(io::ErrorKind::InvalidData)),
+            (TELL, 400, null, Some(io::ErrorKind::InvalidData)),
+            (CALL, 401, "", None),
+        ] {
+            let mut calls = Calls::of(sent.as_bytes());
+            let status = StatusCode::from_u16(status).unwrap();
+            let text = Bytes::from_static(text.as_bytes());
+            calls.settle(status, &text, &Policy::default(), &mut VecDeque::new());
+            let fault = calls.take_fault().map(|fault| io::Error::from(*fault));
+            assert_eq!(fault.map(|fault| fault.kind()), kept, "{status} {text:?}");
+        }
+    }
+
+    #[test]
     fn who_is_not_let_in_can_tell() {
         let frames = settle(CALL, 401, r#"{"jsonrpc":"2.0","id":7,"result":1}"#);
         assert!(frames[0].contains("-32011") && frames[0].contains("HTTP 401 Unauthorized"));
@@ -364,7 +439,7 @@ mod tests {
     #[test]
     fn no_more_than_200_characters_of_a_body_are_shown() {
         let body = "ü".repeat(1000);
-        let Fault(error) = Fault::status(StatusCode::BAD_GATEWAY, body.as_bytes());
+        let Fault { error, .. } = Fault::status(StatusCode::BAD_GATEWAY, body.as_bytes());
         assert_eq!(
             error.data.unwrap()["body"].as_str().unwrap(),
             "ü".repeat(200)

@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use caudal_core::{CloseReason, Policy, RequestId};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::answer::Calls;
+use super::answer::{Calls, Fault};
 use super::cut_line;
 use super::lane::{Lane, Stand};
 use super::origin::{Origin, Sender};
@@ -50,6 +50,8 @@ pub(super) struct Exchanges {
     /// How long a request may take that no call waits for.
     patience: Duration,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Why the last message without a call that failed did.
+    fault: Option<Box<Fault>>,
     closing: bool,
 }
 
@@ -69,6 +71,7 @@ impl Exchanges {
             gone: Vec::new(),
             patience: config.call_timeout,
             timer: None,
+            fault: None,
             closing: false,
         }
     }
@@ -146,6 +149,11 @@ impl Exchanges {
             Poll::Ready(Stand::Vacant) => self.vacant.push(index),
             Poll::Pending => {}
         }
+        if let Some(lane) = self.lanes.get_mut(index)
+            && let Some(fault) = lane.calls.take_fault()
+        {
+            self.fault = Some(fault);
+        }
         // Events may go on when all calls are answered.
         if waited
             && let Some(lane) = self.lanes.get(index)
@@ -180,6 +188,15 @@ impl Exchanges {
         true
     }
 
+    fn too_late(&mut self, index: usize) {
+        // Events that go on after all answers took nothing away.
+        if self.lanes.get(index).is_some_and(Lane::is_unanswered) {
+            tracing::warn!(target: "caudal", "a message was not accepted in time");
+            self.fault = Some(Box::new(Fault::slow()));
+        }
+        self.abort(index);
+    }
+
     /// Gives up what has taken too long.
     fn poll_timer(&mut self, cx: &mut Context<'_>) {
         while let Some(timer) = &mut self.timer
@@ -189,8 +206,7 @@ impl Exchanges {
             let late = |lane: &Lane| lane.deadline.is_some_and(|deadline| deadline <= now);
             for index in 0..self.lanes.len() {
                 if self.lanes.get(index).is_some_and(late) {
-                    tracing::warn!(target: "caudal", "a message was not accepted in time");
-                    self.abort(index);
+                    self.too_late(index);
                 }
             }
             let next = self.lanes.iter().filter_map(|lane| lane.deadline).min();
@@ -238,7 +254,8 @@ impl Transport for Exchanges {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for what was told and has not been accepted yet; calls are over.
+    /// Waits for what was told and has not been accepted yet; calls are over. What
+    /// was not accepted, and no call could say so, is the reason.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         if !std::mem::replace(&mut self.closing, true) {
             for index in 0..self.lanes.len() {
@@ -258,7 +275,10 @@ impl Transport for Exchanges {
         self.poll_timer(cx);
         match self.lanes.iter().any(Lane::is_busy) {
             true => Poll::Pending,
-            false => Poll::Ready(None),
+            false => Poll::Ready(self.fault.take().map(|fault| {
+                let error = io::Error::from(*fault);
+                CloseReason::failed(error)
+            })),
         }
     }
 

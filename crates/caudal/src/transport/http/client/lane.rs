@@ -88,6 +88,11 @@ impl Lane {
         !matches!(self.stage, Stage::Free | Stage::Settling)
     }
 
+    /// Whether no response to its request has begun.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.is_busy() && !matches!(self.stage, Stage::Events(_))
+    }
+
     /// Whether it has a connection that the server has not closed.
     pub(super) fn is_connected(&self) -> bool {
         self.sender
@@ -286,7 +291,7 @@ impl Events {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    calls.fail(&Fault::too_large(error.limit), frames);
+                    calls.fail_unanswered(&Fault::too_large(error.limit), frames);
                     return Poll::Ready(false);
                 }
             }
