@@ -17,6 +17,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::fault;
+use super::origin::NotHttp;
 
 /// The calls of one message that wait for an answer.
 #[derive(Debug, Default)]
@@ -253,6 +254,19 @@ impl Fault {
         let data = json!({ "status": status.as_u16(), "body": body });
         let error = JsonRpcError::with_data(code, http_status(status), data);
         Self::new(kind, error)
+    }
+
+    /// No response came that can be understood as one.
+    pub(crate) fn unanswered(error: &io::Error, sent: bool) -> Self {
+        match sent {
+            _ if NotHttp::is(error) => {
+                let data = json!({ "sent": sent });
+                let told = JsonRpcError::with_data(fault::STATUS, error.to_string(), data);
+                Self::new(error.kind(), told)
+            }
+            true => Self::lost(error),
+            false => Self::not_sent(error),
+        }
     }
 
     /// No request was made.

@@ -198,15 +198,20 @@ impl Lane {
         frames: &mut VecDeque<Bytes>,
     ) {
         match sent {
-            Ok(response) => self.begin_body(response, policy),
+            Ok(response) => {
+                origin.answered();
+                self.begin_body(response, policy);
+            }
             Err(mut error) => match error.take_message() {
                 // The server closed an idle connection: nothing was sent.
                 Some(request) if !self.again => {
                     self.again = true;
                     self.dial(origin, request);
                 }
-                Some(_) => self.fail(&Fault::not_sent(error.error()), frames),
-                None => self.fail(&Fault::lost(error.error()), frames),
+                again => {
+                    let error = origin.explain(error.into_error());
+                    self.fail(&Fault::unanswered(&error, again.is_none()), frames);
+                }
             },
         }
     }
