@@ -392,3 +392,17 @@ async fn a_server_of_another_make_may_have_a_way_back() {
     let stream = fake.expect("GET").await;
     assert_eq!(stream.header("last-event-id"), Some("3"));
 }
+
+#[tokio::test]
+async fn who_is_not_let_in_any_more_can_tell() {
+    let mut fake = Fake::start().await;
+    let (peer, stream) = open(&mut fake, Router::new()).await;
+    drop(stream);
+    fake.expect("GET").await.answer("401 Unauthorized", "", "");
+    fake.expect("DELETE").await.accept();
+    let reason = peer.closed().await;
+    let cause = std::error::Error::source(&reason).unwrap();
+    let cause = cause.downcast_ref::<std::io::Error>().unwrap();
+    assert_eq!(cause.kind(), std::io::ErrorKind::PermissionDenied);
+    assert_eq!(cause.to_string(), "HTTP 401 Unauthorized");
+}

@@ -98,6 +98,8 @@ impl From<Ended> for CloseReason {
     fn from(ended: Ended) -> Self {
         match ended {
             Ended::Over => Self::remote_with(ended),
+            // Its kind says whether it is a matter of being let in.
+            Ended::Status(status) => Self::failed(refused(status)),
             ended => Self::failed(ended),
         }
     }
