@@ -226,7 +226,13 @@ impl Session {
     pub(crate) async fn ask(&self, request: Request<Body>) -> Asked {
         let answer = match self.send(request).await {
             Ok(answer) => answer,
-            Err(error) => return Asked::Failed(io::Error::from(error).to_string()),
+            Err(error) => {
+                let error = io::Error::from(error);
+                return match error.kind() {
+                    io::ErrorKind::ConnectionRefused => Asked::Refused(error.to_string()),
+                    _ => Asked::Failed(error.to_string()),
+                };
+            }
         };
         match answer.status {
             StatusCode::OK => Asked::Answer(Box::new(answer)),
@@ -285,6 +291,8 @@ pub(crate) enum Asked {
     Empty,
     /// It may work later.
     Failed(String),
+    /// Nobody listens there; it may work later.
+    Refused(String),
     /// The server has no such way back.
     Never,
     End(Ended),

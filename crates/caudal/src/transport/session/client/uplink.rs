@@ -133,6 +133,7 @@ async fn send(
                 return Err(Ended::Lost(io::Error::from(lost).to_string()).into());
             }
             Err(SendError::NotSent(error, again)) => {
+                tries.tried(error.kind() == io::ErrorKind::ConnectionRefused);
                 if !tries.wait().await {
                     return Err(Ended::Unreachable(error.to_string()).into());
                 }
