@@ -188,7 +188,7 @@ fn is_unasked(error: &hyper::Error) -> bool {
 }
 
 /// Adds what the application wants said, in the place of what we say.
-fn add(headers: &mut HeaderMap, more: &HeaderMap) {
+pub(crate) fn add(headers: &mut HeaderMap, more: &HeaderMap) {
     for name in more.keys() {
         headers.remove(name);
         for value in more.get_all(name) {
