@@ -259,7 +259,7 @@ impl Session {
     }
 
     /// Ends it; the server need not agree.
-    async fn end(&self) {
+    pub(crate) async fn end(&self) {
         if !self.is_identified() || self.gone.load(Relaxed) {
             return;
         }
