@@ -3,7 +3,7 @@
 //! A call whose request was answered with anything but JSON-RPC must end too: it
 //! gets an error that says what came instead. See [`fault`].
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::error::Error;
 use std::io;
 
@@ -68,6 +68,20 @@ impl Calls {
         }
         let place = self.rest.iter().position(|own| own == id);
         place.map(|place| self.rest.swap_remove(place)).is_some()
+    }
+
+    /// The same for all that are in a set, which are taken out of it.
+    pub(crate) fn forget_gone(&mut self, gone: &mut HashSet<RequestId>) {
+        if !gone.is_empty() {
+            self.first.take_if(|id| gone.remove(id));
+            self.rest.retain(|id| !gone.remove(id));
+        }
+    }
+
+    /// All of them.
+    #[cfg(feature = "session")]
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &RequestId> {
+        self.first.iter().chain(&self.rest)
     }
 
     fn answered(&mut self, id: Id<'_>) {

@@ -4,7 +4,7 @@
 //! a connection (a [`Lane`]) that wakes it when there is something to see. When all
 //! connections are busy, further messages stay where they are, in order.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -25,8 +25,6 @@ use crate::config::Config;
 use crate::time::after;
 use crate::transport::{ReceiveError, Transport};
 
-/// So many calls may be given up before they are sent, and remembered.
-const GONE: usize = 4096;
 /// So many frames may wait while a connection becomes free: a peer that closes sends
 /// what it has, but receives nothing.
 const FRAMES: usize = 64;
@@ -45,8 +43,9 @@ pub(super) struct Exchanges {
     frames: VecDeque<Bytes>,
     /// The frame that is lent.
     frame: Bytes,
-    /// Calls that were given up while they waited for a connection.
-    gone: Vec<RequestId>,
+    /// Calls that were given up while they waited for a connection: no more than wait
+    /// there.
+    gone: HashSet<RequestId>,
     /// How long a request may take that no call waits for.
     patience: Duration,
     timer: Option<Pin<Box<Sleep>>>,
@@ -68,7 +67,7 @@ impl Exchanges {
             woken: VecDeque::new(),
             frames: VecDeque::new(),
             frame: Bytes::new(),
-            gone: Vec::new(),
+            gone: HashSet::new(),
             patience: config.call_timeout,
             timer: None,
             fault: None,
@@ -98,12 +97,12 @@ impl Exchanges {
     /// Begins an exchange, unless nobody waits for it any more.
     fn begin(&mut self, index: usize, text: Bytes) {
         let mut calls = Calls::of(&text);
-        let gone = calls.only().is_some_and(|id| self.gone.contains(id));
-        if gone {
+        let single = calls.only().is_some();
+        calls.forget_gone(&mut self.gone);
+        if single && calls.is_empty() {
             self.vacate(index);
             return;
         }
-        self.gone.retain(|id| !calls.forget(id));
         let tells = calls.is_empty();
         let request = self.origin.post(text);
         if let Some(lane) = self.lanes.get_mut(index) {
@@ -289,10 +288,7 @@ impl Transport for Exchanges {
     fn forget(&mut self, id: &RequestId) {
         let mut lanes = self.lanes.iter_mut();
         let Some(index) = lanes.position(|lane| lane.calls.forget(id)) else {
-            if self.gone.len() >= GONE {
-                self.gone.clear();
-            }
-            self.gone.push(id.clone());
+            self.gone.insert(id.clone());
             return;
         };
         let lane = self.lanes.get(index);
