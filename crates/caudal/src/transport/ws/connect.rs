@@ -208,8 +208,10 @@ mod tests {
 
     #[test]
     fn headers_of_the_application_count_except_those_of_the_handshake() {
-        let mut options = ClientOptions::default();
-        options.token = Some("s3cret".into());
+        let mut options = ClientOptions {
+            token: Some("s3cret".into()),
+            ..ClientOptions::default()
+        };
         let made = request(&TARGET, &options, KEY).unwrap();
         assert_eq!(made.headers()[AUTHORIZATION], "Bearer s3cret");
         assert_eq!(made.headers()[HOST], "a");
