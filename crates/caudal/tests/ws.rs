@@ -720,6 +720,7 @@ async fn a_client_believes_no_false_answer() {
             "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n",
             "302 Found",
         ),
+        ("SSH-2.0-OpenSSH_9.9\r\n", "is not HTTP"),
     ];
     for (answer, text) in table {
         let url = answering(answer).await;

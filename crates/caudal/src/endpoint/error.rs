@@ -1,5 +1,6 @@
 //! Why a text is not an endpoint, and what was probably meant.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::IpAddr;
@@ -53,6 +54,8 @@ pub enum EndpointError {
     NoProgram(String),
     #[error("`{0}` has an open quote or ends in a backslash; close or quote it")]
     OpenQuote(String),
+    #[error("the URL has a user before its host; send a token or a header instead")]
+    User,
     #[error("`{0}` has {1:?} in its URL; percent-encode it")]
     BadCharacter(String, char),
     #[error("`{0}` has an unknown fragment; HTTP has `#sse` and `#poll`, WebSocket none")]
@@ -165,9 +168,25 @@ fn distance(from: &str, to: &str) -> usize {
     row.last().copied().unwrap_or(from.len())
 }
 
+/// At most 128 characters of a text, without the password before a host.
 pub(super) fn cut(text: &str) -> String {
+    let text = &*masked(text);
     match text.char_indices().nth(128) {
         Some((end, _)) => text.split_at(end).0.to_owned() + "…",
         None => text.to_owned(),
+    }
+}
+
+fn masked(text: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = text.split_once("//") else {
+        return text.into();
+    };
+    let authority = rest.split(['/', '?']).next().unwrap_or(rest);
+    match authority.rsplit_once('@') {
+        Some((user, _)) if user.contains(':') => {
+            let host = rest.get(user.len()..).unwrap_or_default();
+            format!("{scheme}//…{host}").into()
+        }
+        _ => text.into(),
     }
 }

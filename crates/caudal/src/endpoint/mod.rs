@@ -345,6 +345,10 @@ fn command(text: &str, line: &str) -> Result<Address, EndpointError> {
 }
 
 fn url(text: &str) -> Result<Address, EndpointError> {
+    // It would not be sent, and a password would be in every message.
+    if authority(text).contains('@') {
+        return Err(EndpointError::User);
+    }
     // Readers of URLs disagree about these, and so about which host is meant.
     let bad = |c: &char| c.is_whitespace() || c.is_control() || *c == '\\';
     if let Some(c) = text.chars().find(bad) {
@@ -369,12 +373,10 @@ fn url(text: &str) -> Result<Address, EndpointError> {
     Ok(Address::Http { url, downlink })
 }
 
-/// The host and port of a URL, without the user before them.
+/// What stands before the path of a URL: host and port.
 fn authority(url: &str) -> &str {
     let (_, rest) = url.split_once("://").unwrap_or_default();
-    let authority = rest.split(['/', '?']).next().unwrap_or(rest);
-    let user = authority.rsplit_once('@');
-    user.map_or(authority, |(_, authority)| authority)
+    rest.split(['/', '?']).next().unwrap_or(rest)
 }
 
 fn host_and_port(authority: &str) -> Option<(&str, Option<&str>)> {

@@ -252,7 +252,11 @@ async fn a_lost_request_fails_its_call_is_not_repeated_and_the_peer_goes_on() {
         let error = call.await.unwrap().unwrap_err();
         assert!(error.may_have_run() && !error.is_fatal());
         let error = remote(error);
-        assert_eq!(error.code, fault::LOST, "{error}");
+        let code = match begun.starts_with("this") {
+            true => fault::STATUS,
+            false => fault::LOST,
+        };
+        assert_eq!(error.code, code, "{error}");
         assert_eq!(error.data.unwrap()["sent"], true);
         fake.silence().await;
     }
@@ -500,4 +504,76 @@ async fn a_handler_that_calls_back_is_told_that_there_is_no_way() {
     let peer = connect(&server.endpoint().to_string()).await;
     assert!(peer.call::<_, bool>("back", ()).await.unwrap());
     assert_eq!(calls.load(Relaxed), 1);
+}
+
+/// What the end of a peer says about a notification that was answered so; `None` if
+/// it says nothing.
+async fn told(answer: impl FnOnce(crate::fake::Asked)) -> Option<std::io::ErrorKind> {
+    let mut fake = Fake::start().await;
+    let peer = connect(&fake.url("")).await;
+    peer.notify("tell", ()).await.unwrap();
+    let asked = fake.next().await;
+    peer.close();
+    answer(asked);
+    let reason = peer.closed().await;
+    let cause = std::error::Error::source(&reason)?;
+    Some(cause.downcast_ref::<std::io::Error>().unwrap().kind())
+}
+
+#[tokio::test]
+async fn a_notification_that_is_not_accepted_is_the_reason_of_the_end() {
+    use std::io::ErrorKind::*;
+    assert_eq!(told(crate::fake::Asked::accept).await, None);
+    for (status, body, kind) in [
+        ("401 Unauthorized", "", PermissionDenied),
+        ("403 Forbidden", "", PermissionDenied),
+        ("404 Not Found", "no", InvalidData),
+        ("501 Not Implemented", "<html>", InvalidData),
+        ("200 OK", "<html>", InvalidData),
+    ] {
+        let heard = told(|asked| asked.answer(status, "", body)).await;
+        assert_eq!(heard, Some(kind), "{status}");
+    }
+    assert_eq!(told(drop).await, Some(ConnectionReset));
+}
+
+/// A server that speaks first, and not HTTP.
+async fn banner() -> u16 {
+    use tokio::io::AsyncWriteExt;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let _ = socket.write_all(b"SSH-2.0-OpenSSH_9.9\r\n").await;
+            open.push(socket);
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn who_speaks_no_http_is_told_apart_from_nobody() {
+    let port = banner().await;
+    let url = format!("http://127.0.0.1:{port}/");
+    // What is said may come before the request or after it.
+    for pause in [0, 50] {
+        let peer = connect(&url).await;
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let error = remote(peer.call::<_, i64>("n", ()).await.unwrap_err());
+        assert_eq!(error.code, fault::STATUS, "{error}");
+        peer.notify("tell", ()).await.unwrap();
+        peer.close();
+        let reason = peer.closed().await;
+        let cause = std::error::Error::source(&reason).expect("it was not accepted");
+        let cause = cause.downcast_ref::<std::io::Error>().unwrap();
+        assert_eq!(cause.kind(), std::io::ErrorKind::InvalidData);
+    }
+    for kind in ["#sse", "#poll"] {
+        let Err(Error::Connect { cause, .. }) = caudal::connect(&*format!("{url}{kind}")).await
+        else {
+            panic!("it is no HTTP server");
+        };
+        assert_eq!(cause.kind(), std::io::ErrorKind::InvalidData, "{kind}");
+    }
 }

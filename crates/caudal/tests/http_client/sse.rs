@@ -191,6 +191,7 @@ async fn a_post_that_is_lost_is_not_sent_again_and_ends_the_session() {
     let (peer, _stream) = open(&mut fake, Router::new()).await;
     let lost = call(&peer, "n");
     drop(fake.expect("POST").await);
+    fake.expect("DELETE").await.accept();
     let error = lost.await.unwrap().unwrap_err();
     assert!(error.may_have_run() && error.is_fatal(), "{error:?}");
     assert!(
@@ -212,6 +213,7 @@ async fn a_post_that_is_never_accepted_ends_the_session() {
     let peer = connecting.await.unwrap().unwrap();
     peer.notify("n", ()).await.unwrap();
     let _posted = fake.expect("POST").await;
+    fake.expect("DELETE").await.accept();
     assert!(chain(&peer.closed().await).contains("not accepted in time"));
 }
 
@@ -388,7 +390,128 @@ async fn a_server_of_another_make_may_have_a_way_back() {
     stream.events(&tick(9, 1));
     stream.events(&tick(3, 2));
     assert_eq!((heard.recv().await, heard.recv().await), (Some(1), Some(2)));
+    // An answer that broke off does not come this way.
+    let lost = call(&peer, "lost");
+    let posted = fake.expect("POST").await;
+    posted.begin_events("");
+    drop(posted);
+    assert_eq!(remote(lost.await.unwrap().unwrap_err()).code, fault::LOST);
     drop(stream);
     let stream = fake.expect("GET").await;
     assert_eq!(stream.header("last-event-id"), Some("3"));
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_any_more_can_tell() {
+    let mut fake = Fake::start().await;
+    let (peer, stream) = open(&mut fake, Router::new()).await;
+    drop(stream);
+    fake.expect("GET").await.answer("401 Unauthorized", "", "");
+    fake.expect("DELETE").await.accept();
+    let reason = peer.closed().await;
+    let cause = std::error::Error::source(&reason).unwrap();
+    let cause = cause.downcast_ref::<std::io::Error>().unwrap();
+    assert_eq!(cause.kind(), std::io::ErrorKind::PermissionDenied);
+    assert_eq!(cause.to_string(), "HTTP 401 Unauthorized");
+}
+
+/// A client of a server of another make, which has no way back.
+async fn open_foreign(fake: &mut Fake, config: Config, connections: usize) -> Peer {
+    let mut options = ClientOptions::default();
+    options.connections = connections;
+    let connect = caudal::connect(&*fake.url("#sse")).config(config);
+    let connecting = tokio::spawn(connect.http(options).into_future());
+    let asked = fake.expect("GET").await;
+    asked.answer("405 Method Not Allowed", "", "");
+    connecting.await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn events_that_are_left_open_do_not_keep_others_waiting() {
+    let mut fake = Fake::start().await;
+    let mut config = Config::default();
+    config.call_timeout = Duration::from_secs(2);
+    let peer = open_foreign(&mut fake, config, 1).await;
+    let patient = |method: &'static str| {
+        let peer = peer.clone();
+        tokio::spawn(async move {
+            let call = peer.call::<_, i64>(method, ());
+            call.timeout(Duration::from_secs(60)).await
+        })
+    };
+    let mut open = Vec::new();
+    for n in 0..3 {
+        let asked = patient("n");
+        let posted = fake.expect("POST").await;
+        posted.begin_events("");
+        posted.events(&answer(&posted, 1, n));
+        open.push(posted);
+        assert_eq!(asked.await.unwrap().unwrap(), n);
+        // One that no call waits for.
+        peer.notify("tell", ()).await.unwrap();
+        let posted = fake.expect("POST").await;
+        posted.begin_events("");
+        open.push(posted);
+    }
+    for posted in open {
+        posted.gone().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_before_it_is_sent_never_is() {
+    let mut fake = Fake::start().await;
+    let (peer, _stream) = open(&mut fake, Router::new()).await;
+    peer.notify("first", ()).await.unwrap();
+    let first = fake.expect("POST").await;
+    for _ in 0..4 {
+        let late = peer.call::<_, i64>("late", ());
+        let late = late.timeout(Duration::from_millis(50)).await;
+        assert!(matches!(late, Err(CallError::Timeout)));
+    }
+    peer.notify("last", ()).await.unwrap();
+    first.accept();
+    let last = fake.expect("POST").await;
+    assert_eq!(last.json()["method"], "last");
+    last.accept();
+}
+
+#[tokio::test]
+async fn a_batch_that_nobody_waits_for_is_given_up() {
+    let mut fake = Fake::start().await;
+    let peer = open_foreign(&mut fake, Config::default(), 8).await;
+    let mut batch = peer.batch();
+    let one = batch.call::<_, i64>("one", ()).unwrap();
+    let two = batch.call::<_, i64>("two", ()).unwrap();
+    batch.send().await.unwrap();
+    let posted = fake.expect("POST").await;
+    drop(one);
+    fake.silence().await;
+    assert!(!posted.is_gone());
+    drop(two);
+    posted.gone().await;
+}
+
+#[tokio::test]
+async fn the_first_call_takes_the_time_of_a_call() {
+    let mut fake = Fake::start().await;
+    let mut config = Config::default();
+    config.message_timeout = Duration::from_millis(100);
+    let peer = open_foreign(&mut fake, config, 8).await;
+    // Given up, it is not waited for, and the next one is the first.
+    let given_up = call(&peer, "initialize");
+    let posted = fake.expect("POST").await;
+    given_up.abort();
+    posted.gone().await;
+    let first = call(&peer, "initialize");
+    let posted = fake.expect("POST").await;
+    let second = call(&peer, "second");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    fake.silence().await;
+    let id = posted.json()["id"].clone();
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1}}"#);
+    posted.answer("200 OK", "", &body);
+    assert_eq!(first.await.unwrap().unwrap(), 1);
+    fake.expect("POST").await.result("2");
+    assert_eq!(second.await.unwrap().unwrap(), 2);
 }

@@ -128,6 +128,12 @@ impl Asked {
         self.done();
     }
 
+    /// Whether the client has hung up.
+    #[allow(dead_code, reason = "not every test asks")]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.out.is_closed()
+    }
+
     /// The client hangs up.
     pub(crate) async fn gone(&self) {
         let gone = tokio::time::timeout(Duration::from_secs(60), self.out.closed());

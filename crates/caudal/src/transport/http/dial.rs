@@ -27,7 +27,9 @@ use crate::transport::tcp;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ClientOptions {
-    /// Sent with every request.
+    /// Sent with every request, in the place of what would be sent under these names
+    /// otherwise: `Authorization` here counts more than a token, and `Host` more than
+    /// what the URL says.
     pub headers: HeaderMap,
     /// Sent as `Authorization: Bearer …`.
     pub token: Option<Secret>,

@@ -87,9 +87,10 @@ impl Listener {
                 Ok(true) => self.tries.succeeded(),
                 Ok(false) => return None,
                 Err(PollError::End(ended)) => return Some(ended.into()),
-                Err(PollError::Failed(why)) => {
+                Err(error @ (PollError::Failed(_) | PollError::Refused(_))) => {
+                    self.tries.tried(matches!(error, PollError::Refused(_)));
                     if !self.tries.wait().await {
-                        return Some(Ended::Broken(why).into());
+                        return Some(error.end().into());
                     }
                 }
             }
@@ -114,6 +115,7 @@ impl Listener {
             }
             Asked::Empty => false,
             Asked::Failed(why) => return Err(PollError::Failed(why)),
+            Asked::Refused(why) => return Err(PollError::Refused(why)),
             Asked::Never => return Ok(false),
             Asked::End(ended) => return Err(PollError::End(ended)),
         };
@@ -185,6 +187,9 @@ enum PollError {
     /// It may work later.
     #[error("{0}")]
     Failed(String),
+    /// The same, and nobody listens there.
+    #[error("{0}")]
+    Refused(String),
     #[error(transparent)]
     End(#[from] Ended),
 }
@@ -192,7 +197,7 @@ enum PollError {
 impl PollError {
     fn end(self) -> Ended {
         match self {
-            Self::Failed(why) => Ended::Broken(why),
+            Self::Failed(why) | Self::Refused(why) => Ended::Broken(why),
             Self::End(ended) => ended,
         }
     }

@@ -88,11 +88,13 @@ impl Listener {
             if !std::mem::take(&mut first) && !self.tries.wait().await {
                 return Some(Ended::Broken(why).into());
             }
-            match self.ask().await {
+            let asked = self.ask().await;
+            self.tries.tried(matches!(asked, Asked::Refused(_)));
+            match asked {
                 Asked::Answer(answer) if is_events(&answer.headers) => stream = Some(answer),
                 Asked::Answer(_) => why = "the server does not answer with events".to_owned(),
                 Asked::Empty => why = "the server has ended the stream".to_owned(),
-                Asked::Failed(error) => why = error,
+                Asked::Failed(error) | Asked::Refused(error) => why = error,
                 Asked::Never => return None,
                 Asked::End(ended) => return Some(ended.into()),
             }

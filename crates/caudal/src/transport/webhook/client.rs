@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 
-use caudal_core::CloseReason;
+use caudal_core::{CloseReason, Message, decode};
 
 use super::Receiver;
 use crate::config::Config;
@@ -22,12 +22,24 @@ pub(crate) async fn connect(
 ) -> io::Result<Box<dyn Transport>> {
     let mut hook = receiver.open(config)?;
     let session = Session::new(target, options, config)?;
-    hook.begin(&session.open_with(hook.ask()).await?)?;
+    let answer = session.open_with(hook.ask()).await?;
+    if let Err(error) = hook.begin(&answer) {
+        // The server has opened it, and would keep it.
+        session.end().await;
+        return Err(error);
+    }
+    let policy = config.policy;
     let transport = SessionTransport::start(Arc::clone(&session), |frames| async move {
         while let Some(message) = poll_fn(|cx| hook.poll_frame(cx)).await {
             // The last one is empty.
             if message.is_empty() {
                 return Some(Ended::Over.into());
+            }
+            if let Message::Invalid(invalid) = decode(&message, &policy)
+                && invalid.wants_answer()
+            {
+                tracing::warn!(target: "caudal", cause = %invalid.cause, "what came is no message");
+                continue;
             }
             let _ = frames.send(Frame::Message(message)).await;
         }

@@ -3,7 +3,9 @@
 //! A call whose request was answered with anything but JSON-RPC must end too: it
 //! gets an error that says what came instead. See [`fault`].
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::error::Error;
+use std::io;
 
 use bytes::{Bytes, BytesMut};
 use caudal_core::{
@@ -12,8 +14,10 @@ use caudal_core::{
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::fault;
+use super::origin::NotHttp;
 
 /// The calls of one message that wait for an answer.
 #[derive(Debug, Default)]
@@ -21,6 +25,8 @@ pub(crate) struct Calls {
     first: Option<RequestId>,
     /// Those of a batch.
     rest: Vec<RequestId>,
+    /// What went wrong when there was no call to fail.
+    fault: Option<Box<Fault>>,
 }
 
 impl Calls {
@@ -64,6 +70,20 @@ impl Calls {
         place.map(|place| self.rest.swap_remove(place)).is_some()
     }
 
+    /// The same for all that are in a set, which are taken out of it.
+    pub(crate) fn forget_gone(&mut self, gone: &mut HashSet<RequestId>) {
+        if !gone.is_empty() {
+            self.first.take_if(|id| gone.remove(id));
+            self.rest.retain(|id| !gone.remove(id));
+        }
+    }
+
+    /// All of them.
+    #[cfg(feature = "session")]
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &RequestId> {
+        self.first.iter().chain(&self.rest)
+    }
+
     fn answered(&mut self, id: Id<'_>) {
         if self.first.as_ref().is_some_and(|own| is_same(id, own)) {
             self.first = None;
@@ -80,12 +100,11 @@ impl Calls {
     /// Ends all of them with an error.
     pub(crate) fn fail(&mut self, fault: &Fault, frames: &mut VecDeque<Bytes>) {
         if self.is_empty() {
-            let error = &fault.0;
-            tracing::warn!(target: "caudal", %error, "a message was not accepted");
+            self.keep(fault.clone());
         }
         for id in self.drain() {
             let mut frame = BytesMut::new();
-            encode::error(&mut frame, &id, &fault.0);
+            encode::error(&mut frame, &id, &fault.error);
             frames.push_back(frame.freeze());
         }
     }
@@ -97,7 +116,22 @@ impl Calls {
         }
     }
 
+    fn keep(&mut self, fault: Fault) {
+        let error = &fault.error;
+        tracing::warn!(target: "caudal", %error, "a message was not accepted");
+        self.fault = Some(Box::new(fault));
+    }
+
+    /// Why a message that no call waits for was not accepted.
+    pub(crate) fn take_fault(&mut self) -> Option<Box<Fault>> {
+        self.fault.take()
+    }
+
     fn fail_as_told(&mut self, error: &ErrorObject<'_>, frames: &mut VecDeque<Bytes>) {
+        if self.is_empty() {
+            let error = JsonRpcError::new(error.code, error.message.to_string());
+            self.keep(Fault::new(io::ErrorKind::InvalidData, error));
+        }
         for id in self.drain() {
             let mut frame = BytesMut::new();
             encode::error_raw(&mut frame, &id, error);
@@ -123,16 +157,10 @@ impl Calls {
             }
             Message::Response(response) => self.answered(response.id),
             Message::Batch(entries) => {
-                for entry in &entries {
-                    match entry {
-                        Message::Response(response) => self.answered(response.id),
-                        Message::Invalid(invalid) if invalid.kind == InvalidKind::Response => {
-                            self.answered(invalid.id);
-                        }
-                        Message::Invalid(_) => return false,
-                        _ => {}
-                    }
+                if !entries.iter().all(is_message) {
+                    return self.take_good(text, &entries, frames);
                 }
+                self.take_entries(&entries);
             }
             Message::Invalid(invalid) => {
                 if invalid.kind != InvalidKind::Response || invalid.id.is_null() {
@@ -144,6 +172,38 @@ impl Calls {
         }
         frames.push_back(text.clone());
         true
+    }
+
+    fn take_entries(&mut self, entries: &[Message<'_>]) {
+        for entry in entries {
+            match entry {
+                Message::Response(response) => self.answered(response.id),
+                Message::Invalid(invalid) => self.answered(invalid.id),
+                _ => {}
+            }
+        }
+    }
+
+    /// Passes on those entries of a batch that are messages, each on its own;
+    /// `false` if none is.
+    fn take_good(
+        &mut self,
+        text: &Bytes,
+        entries: &[Message<'_>],
+        frames: &mut VecDeque<Bytes>,
+    ) -> bool {
+        let texts: Vec<&RawValue> = serde_json::from_slice(text).unwrap_or_default();
+        let mut good = false;
+        for (entry, text_of_it) in entries.iter().zip(texts) {
+            if !is_message(entry) {
+                tracing::warn!(target: "caudal", "an entry of a batch that is no message");
+                continue;
+            }
+            good = true;
+            self.take_entries(std::slice::from_ref(entry));
+            frames.push_back(text.slice_ref(text_of_it.get().as_bytes()));
+        }
+        good
     }
 
     /// Passes on what a whole response says, and ends what it does not answer.
@@ -168,6 +228,12 @@ fn owned(id: Id<'_>) -> Option<RequestId> {
     id.to_request_id().ok().flatten()
 }
 
+/// Whether an entry of a batch can be passed on: what cannot be read, but is an
+/// answer, ends its call.
+fn is_message(entry: &Message<'_>) -> bool {
+    !matches!(entry, Message::Invalid(invalid) if invalid.kind != InvalidKind::Response)
+}
+
 fn is_same(id: Id<'_>, own: &RequestId) -> bool {
     match own {
         RequestId::Number(number) => id.as_i64() == Some(*number),
@@ -176,45 +242,95 @@ fn is_same(id: Id<'_>, own: &RequestId) -> bool {
 }
 
 /// Why a call has no answer.
-#[derive(Debug)]
-pub(crate) struct Fault(JsonRpcError);
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    error: JsonRpcError,
+    kind: io::ErrorKind,
+}
 
 impl Fault {
+    fn new(kind: io::ErrorKind, error: JsonRpcError) -> Self {
+        Self { error, kind }
+    }
+
     /// A response that is no answer.
     pub(crate) fn status(status: StatusCode, body: &[u8]) -> Self {
         const SHOWN: usize = 200;
-        let code = match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => fault::REFUSED,
-            _ => fault::STATUS,
+        let (code, kind) = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                (fault::REFUSED, io::ErrorKind::PermissionDenied)
+            }
+            _ => (fault::STATUS, io::ErrorKind::InvalidData),
         };
         // No character has more than four bytes.
         let body = String::from_utf8_lossy(body.get(..SHOWN * 4).unwrap_or(body));
         let body: String = body.chars().take(SHOWN).collect();
         let data = json!({ "status": status.as_u16(), "body": body });
-        Self(JsonRpcError::with_data(code, http_status(status), data))
+        let error = JsonRpcError::with_data(code, http_status(status), data);
+        Self::new(kind, error)
+    }
+
+    /// No response came that can be understood as one.
+    pub(crate) fn unanswered(error: &io::Error, sent: bool) -> Self {
+        match sent {
+            _ if NotHttp::is(error) => {
+                let data = json!({ "sent": sent });
+                let told = JsonRpcError::with_data(fault::STATUS, error.to_string(), data);
+                Self::new(error.kind(), told)
+            }
+            true => Self::lost(error),
+            false => Self::not_sent(error),
+        }
     }
 
     /// No request was made.
-    pub(crate) fn not_sent(error: &dyn std::error::Error) -> Self {
+    pub(crate) fn not_sent(error: &(dyn Error + 'static)) -> Self {
         let message = format!("the server could not be reached: {error}");
         let data = json!({ "sent": false });
-        Self(JsonRpcError::with_data(fault::LOST, message, data))
+        let told = JsonRpcError::with_data(fault::LOST, message, data);
+        Self::new(kind(error), told)
     }
 
     /// No response came to a request that may have been received.
-    pub(crate) fn lost(error: &dyn std::error::Error) -> Self {
+    pub(crate) fn lost(error: &(dyn Error + 'static)) -> Self {
         let message = match error.source() {
             Some(cause) => format!("the connection was lost, the call may have run: {cause}"),
             None => format!("the connection was lost, the call may have run: {error}"),
         };
         let data = json!({ "sent": true });
-        Self(JsonRpcError::with_data(fault::LOST, message, data))
+        let told = JsonRpcError::with_data(fault::LOST, message, data);
+        Self::new(kind(error), told)
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {
         let message = format!("the answer is larger than {limit} bytes");
-        Self(JsonRpcError::new(fault::TOO_LARGE, message))
+        let error = JsonRpcError::new(fault::TOO_LARGE, message);
+        Self::new(io::ErrorKind::InvalidData, error)
     }
+
+    /// A message that no call waits for took too long.
+    pub(crate) fn slow() -> Self {
+        let error = JsonRpcError::new(fault::LOST, "a message was not accepted in time");
+        Self::new(io::ErrorKind::TimedOut, error)
+    }
+}
+
+impl From<Fault> for io::Error {
+    fn from(fault: Fault) -> Self {
+        Self::new(fault.kind, fault.error.message)
+    }
+}
+
+/// What kind of error it is that a connection was lost by.
+fn kind(error: &(dyn Error + 'static)) -> io::ErrorKind {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(kind) if kind != io::ErrorKind::Other => return kind,
+            _ => cause = error.source(),
+        }
+    }
+    io::ErrorKind::ConnectionReset
 }
 
 /// The events ended without the answer.
@@ -300,9 +416,45 @@ mod tests {
     }
 
     #[test]
+    fn the_good_answers_of_a_batch_are_passed_on_without_the_bad_entries() {
+        let good = r#"{"jsonrpc":"2.0","id":7,"result":1}"#;
+        for text in [
+            r#"[{"jsonrpc":"2.0","id":7,"result":1},5]"#,
+            r#"[5, {"jsonrpc":"2.0","id":7,"result":1} ,[[]]]"#,
+        ] {
+            assert_eq!(settle(CALL, 200, text), [good]);
+            let both = settle(BATCH, 200, text);
+            assert_eq!(both.len(), 2, "{both:?}");
+            assert_eq!(both[0], good);
+            assert!(both[1].contains(r#""id":"x""#) && both[1].contains("-32010"));
+        }
+        assert_eq!(settle(BATCH, 200, "[5,6]").len(), 2);
+    }
+
+    #[test]
     fn nothing_is_made_up_for_a_notification() {
         for (status, text) in [(204, ""), (202, ""), (200, ""), (500, "x"), (401, "")] {
             assert_eq!(settle(TELL, status, text).len(), 0, "{status}");
+        }
+    }
+
+    #[test]
+    fn why_a_notification_was_not_accepted_is_kept() {
+        let null = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"m"}}"#;
+        for (sent, status, text, kept) in [
+            (TELL, 204, "", None),
+            (TELL, 401, "", Some(io::ErrorKind::PermissionDenied)),
+            (TELL, 404, "no", Some(io::ErrorKind::InvalidData)),
+            (TELL, 200, "<html>", Some(io::ErrorKind::InvalidData)),
+            (TELL, 400, null, Some(io::ErrorKind::InvalidData)),
+            (CALL, 401, "", None),
+        ] {
+            let mut calls = Calls::of(sent.as_bytes());
+            let status = StatusCode::from_u16(status).unwrap();
+            let text = Bytes::from_static(text.as_bytes());
+            calls.settle(status, &text, &Policy::default(), &mut VecDeque::new());
+            let fault = calls.take_fault().map(|fault| io::Error::from(*fault));
+            assert_eq!(fault.map(|fault| fault.kind()), kept, "{status} {text:?}");
         }
     }
 
@@ -315,7 +467,7 @@ mod tests {
     #[test]
     fn no_more_than_200_characters_of_a_body_are_shown() {
         let body = "ü".repeat(1000);
-        let Fault(error) = Fault::status(StatusCode::BAD_GATEWAY, body.as_bytes());
+        let Fault { error, .. } = Fault::status(StatusCode::BAD_GATEWAY, body.as_bytes());
         assert_eq!(
             error.data.unwrap()["body"].as_str().unwrap(),
             "ü".repeat(200)

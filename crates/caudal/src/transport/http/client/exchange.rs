@@ -4,7 +4,7 @@
 //! a connection (a [`Lane`]) that wakes it when there is something to see. When all
 //! connections are busy, further messages stay where they are, in order.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use caudal_core::{CloseReason, Policy, RequestId};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::answer::Calls;
+use super::answer::{Calls, Fault};
 use super::cut_line;
 use super::lane::{Lane, Stand};
 use super::origin::{Origin, Sender};
@@ -25,8 +25,6 @@ use crate::config::Config;
 use crate::time::after;
 use crate::transport::{ReceiveError, Transport};
 
-/// So many calls may be given up before they are sent, and remembered.
-const GONE: usize = 4096;
 /// So many frames may wait while a connection becomes free: a peer that closes sends
 /// what it has, but receives nothing.
 const FRAMES: usize = 64;
@@ -45,11 +43,14 @@ pub(super) struct Exchanges {
     frames: VecDeque<Bytes>,
     /// The frame that is lent.
     frame: Bytes,
-    /// Calls that were given up while they waited for a connection.
-    gone: Vec<RequestId>,
+    /// Calls that were given up while they waited for a connection: no more than wait
+    /// there.
+    gone: HashSet<RequestId>,
     /// How long a request may take that no call waits for.
     patience: Duration,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Why the last message without a call that failed did.
+    fault: Option<Box<Fault>>,
     closing: bool,
 }
 
@@ -66,9 +67,10 @@ impl Exchanges {
             woken: VecDeque::new(),
             frames: VecDeque::new(),
             frame: Bytes::new(),
-            gone: Vec::new(),
+            gone: HashSet::new(),
             patience: config.call_timeout,
             timer: None,
+            fault: None,
             closing: false,
         }
     }
@@ -95,12 +97,12 @@ impl Exchanges {
     /// Begins an exchange, unless nobody waits for it any more.
     fn begin(&mut self, index: usize, text: Bytes) {
         let mut calls = Calls::of(&text);
-        let gone = calls.only().is_some_and(|id| self.gone.contains(id));
-        if gone {
+        let single = calls.only().is_some();
+        calls.forget_gone(&mut self.gone);
+        if single && calls.is_empty() {
             self.vacate(index);
             return;
         }
-        self.gone.retain(|id| !calls.forget(id));
         let tells = calls.is_empty();
         let request = self.origin.post(text);
         if let Some(lane) = self.lanes.get_mut(index) {
@@ -146,6 +148,11 @@ impl Exchanges {
             Poll::Ready(Stand::Vacant) => self.vacant.push(index),
             Poll::Pending => {}
         }
+        if let Some(lane) = self.lanes.get_mut(index)
+            && let Some(fault) = lane.calls.take_fault()
+        {
+            self.fault = Some(fault);
+        }
         // Events may go on when all calls are answered.
         if waited
             && let Some(lane) = self.lanes.get(index)
@@ -180,6 +187,15 @@ impl Exchanges {
         true
     }
 
+    fn too_late(&mut self, index: usize) {
+        // Events that go on after all answers took nothing away.
+        if self.lanes.get(index).is_some_and(Lane::is_unanswered) {
+            tracing::warn!(target: "caudal", "a message was not accepted in time");
+            self.fault = Some(Box::new(Fault::slow()));
+        }
+        self.abort(index);
+    }
+
     /// Gives up what has taken too long.
     fn poll_timer(&mut self, cx: &mut Context<'_>) {
         while let Some(timer) = &mut self.timer
@@ -189,8 +205,7 @@ impl Exchanges {
             let late = |lane: &Lane| lane.deadline.is_some_and(|deadline| deadline <= now);
             for index in 0..self.lanes.len() {
                 if self.lanes.get(index).is_some_and(late) {
-                    tracing::warn!(target: "caudal", "a message was not accepted in time");
-                    self.abort(index);
+                    self.too_late(index);
                 }
             }
             let next = self.lanes.iter().filter_map(|lane| lane.deadline).min();
@@ -238,7 +253,8 @@ impl Transport for Exchanges {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for what was told and has not been accepted yet; calls are over.
+    /// Waits for what was told and has not been accepted yet; calls are over. What
+    /// was not accepted, and no call could say so, is the reason.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         if !std::mem::replace(&mut self.closing, true) {
             for index in 0..self.lanes.len() {
@@ -258,7 +274,10 @@ impl Transport for Exchanges {
         self.poll_timer(cx);
         match self.lanes.iter().any(Lane::is_busy) {
             true => Poll::Pending,
-            false => Poll::Ready(None),
+            false => Poll::Ready(self.fault.take().map(|fault| {
+                let error = io::Error::from(*fault);
+                CloseReason::failed(error)
+            })),
         }
     }
 
@@ -269,10 +288,7 @@ impl Transport for Exchanges {
     fn forget(&mut self, id: &RequestId) {
         let mut lanes = self.lanes.iter_mut();
         let Some(index) = lanes.position(|lane| lane.calls.forget(id)) else {
-            if self.gone.len() >= GONE {
-                self.gone.clear();
-            }
-            self.gone.push(id.clone());
+            self.gone.insert(id.clone());
             return;
         };
         let lane = self.lanes.get(index);

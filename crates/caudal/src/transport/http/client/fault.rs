@@ -17,7 +17,8 @@
 //! ```
 
 /// The response is not an answer: its status says why, or its body is not
-/// JSON-RPC. The message is `HTTP 502 Bad Gateway`.
+/// JSON-RPC. The message is `HTTP 502 Bad Gateway`. Or what came is not even HTTP:
+/// then `data` has `sent`, and no status.
 pub const STATUS: i64 = -32010;
 /// 401 or 403: the server does not know the caller, or does not let it in.
 pub const REFUSED: i64 = -32011;

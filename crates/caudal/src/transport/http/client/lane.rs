@@ -88,6 +88,11 @@ impl Lane {
         !matches!(self.stage, Stage::Free | Stage::Settling)
     }
 
+    /// Whether no response to its request has begun.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.is_busy() && !matches!(self.stage, Stage::Events(_))
+    }
+
     /// Whether it has a connection that the server has not closed.
     pub(super) fn is_connected(&self) -> bool {
         self.sender
@@ -193,15 +198,20 @@ impl Lane {
         frames: &mut VecDeque<Bytes>,
     ) {
         match sent {
-            Ok(response) => self.begin_body(response, policy),
+            Ok(response) => {
+                origin.answered();
+                self.begin_body(response, policy);
+            }
             Err(mut error) => match error.take_message() {
                 // The server closed an idle connection: nothing was sent.
                 Some(request) if !self.again => {
                     self.again = true;
                     self.dial(origin, request);
                 }
-                Some(_) => self.fail(&Fault::not_sent(error.error()), frames),
-                None => self.fail(&Fault::lost(error.error()), frames),
+                again => {
+                    let error = origin.explain(error.into_error());
+                    self.fail(&Fault::unanswered(&error, again.is_none()), frames);
+                }
             },
         }
     }
@@ -286,7 +296,7 @@ impl Events {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    calls.fail(&Fault::too_large(error.limit), frames);
+                    calls.fail_unanswered(&Fault::too_large(error.limit), frames);
                     return Poll::Ready(false);
                 }
             }

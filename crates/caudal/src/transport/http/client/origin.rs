@@ -1,7 +1,9 @@
 //! A server: how it is reached, and what every request to it says.
 
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::*};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -29,6 +31,8 @@ pub(crate) struct Origin {
     all: HeaderMap,
     /// What a POST has.
     post: HeaderMap,
+    /// Whether the last connection ended by something that is not HTTP.
+    strange: AtomicBool,
 }
 
 impl Origin {
@@ -67,6 +71,7 @@ impl Origin {
             #[cfg(feature = "session")]
             all,
             post,
+            strange: AtomicBool::new(false),
         })
     }
 
@@ -92,10 +97,26 @@ impl Origin {
         let (sender, connection) = made.map_err(io::Error::other)?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
+                self.strange.store(is_not_http(&error), Relaxed);
                 tracing::debug!(target: "caudal", %error, "a connection ended");
             }
         });
         Ok(sender)
+    }
+
+    /// The server has answered, and so it speaks HTTP.
+    pub(crate) fn answered(&self) {
+        self.strange.store(false, Relaxed);
+    }
+
+    /// Why a request was not answered: [`NotHttp`], if that is why.
+    pub(crate) fn explain(&self, error: hyper::Error) -> io::Error {
+        // What is said before it is asked ends the connection, and not the request.
+        let strange = error.is_canceled() && self.strange.load(Relaxed);
+        match strange || is_not_http(&error) {
+            true => NotHttp.into(),
+            false => io::Error::other(error),
+        }
     }
 
     /// A POST of one message.
@@ -122,8 +143,52 @@ impl Origin {
     }
 }
 
+/// Who answers is no HTTP server.
+#[derive(Debug, thiserror::Error)]
+#[error("what the server says is not HTTP")]
+pub(crate) struct NotHttp;
+
+impl NotHttp {
+    /// Whether this is what an error says.
+    pub(crate) fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|error| error.is::<Self>())
+    }
+}
+
+impl From<NotHttp> for io::Error {
+    fn from(error: NotHttp) -> Self {
+        Self::new(io::ErrorKind::InvalidData, error)
+    }
+}
+
+/// Whether a connection failed because what came is not HTTP.
+pub(crate) fn is_not_http(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let strange = |error: &hyper::Error| error.is_parse() || is_unasked(error);
+        if error.downcast_ref().is_some_and(strange) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Whether the server spoke before it was asked: hyper has a name for all others
+/// that have no cause.
+fn is_unasked(error: &hyper::Error) -> bool {
+    let named = error.is_canceled()
+        || error.is_closed()
+        || error.is_incomplete_message()
+        || error.is_user()
+        || error.is_timeout()
+        || error.is_shutdown()
+        || error.is_body_write_aborted();
+    error.source().is_none() && !named
+}
+
 /// Adds what the application wants said, in the place of what we say.
-fn add(headers: &mut HeaderMap, more: &HeaderMap) {
+pub(crate) fn add(headers: &mut HeaderMap, more: &HeaderMap) {
     for name in more.keys() {
         headers.remove(name);
         for value in more.get_all(name) {

@@ -27,14 +27,13 @@ pub(crate) enum SendError {
     /// Nothing was sent: here it is again.
     NotSent(io::Error, Box<Request<Body>>),
     /// It may have been received.
-    Lost(hyper::Error),
+    Lost(io::Error),
 }
 
 impl From<SendError> for io::Error {
     fn from(error: SendError) -> Self {
         match error {
-            SendError::NotSent(error, _) => error,
-            SendError::Lost(error) => Self::other(error),
+            SendError::NotSent(error, _) | SendError::Lost(error) => error,
         }
     }
 }
@@ -83,6 +82,7 @@ impl Pool {
     ) -> Result<Answer, SendError> {
         match sender.try_send_request(request).await {
             Ok(response) => {
+                self.origin.answered();
                 let (head, body) = response.into_parts();
                 Ok(Answer {
                     status: head.status,
@@ -92,12 +92,14 @@ impl Pool {
                     pool: Arc::clone(self),
                 })
             }
-            Err(mut error) => Err(match error.take_message() {
-                Some(request) => {
-                    SendError::NotSent(io::Error::other(error.into_error()), Box::new(request))
-                }
-                None => SendError::Lost(error.into_error()),
-            }),
+            Err(mut error) => {
+                let request = error.take_message();
+                let error = self.origin.explain(error.into_error());
+                Err(match request {
+                    Some(request) => SendError::NotSent(error, Box::new(request)),
+                    None => SendError::Lost(error),
+                })
+            }
         }
     }
 }

@@ -9,6 +9,7 @@
 mod tries;
 mod uplink;
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -27,7 +28,7 @@ use tokio_util::sync::{CancellationToken, PollSender};
 
 use crate::config::Config;
 use crate::endpoint::Target;
-use crate::transport::http::client::answer::http_status;
+use crate::transport::http::client::answer::{Calls, http_status};
 use crate::transport::http::client::cut_line;
 use crate::transport::http::client::origin::Origin;
 use crate::transport::http::client::pool::{Answer, Pool, SendError};
@@ -43,6 +44,8 @@ const FRAMES: usize = 16;
 const FLUSH: Duration = Duration::from_secs(3);
 /// So long the server may take to end the session.
 const DELETE: Duration = Duration::from_secs(2);
+/// So long a response may go on that no call waits for, if calls may take for ever.
+const REST_TIME: Duration = Duration::from_secs(30);
 /// So much of an answer that nobody needs is read, to keep the connection.
 const REST: usize = 64 << 10;
 
@@ -55,6 +58,8 @@ pub(crate) struct Session {
     pub(crate) policy: Policy,
     /// How long a POST may take to be accepted; zero is for ever.
     patience: Duration,
+    /// How long a response may go on that no call waits for.
+    rest: Duration,
     /// Whether the server knows sessions only as MCP has them.
     foreign: AtomicBool,
     /// Whether there is a way back.
@@ -98,6 +103,8 @@ impl From<Ended> for CloseReason {
     fn from(ended: Ended) -> Self {
         match ended {
             Ended::Over => Self::remote_with(ended),
+            // Its kind says whether it is a matter of being let in.
+            Ended::Status(status) => Self::failed(refused(status)),
             ended => Self::failed(ended),
         }
     }
@@ -117,6 +124,10 @@ impl Session {
             id: watch::Sender::new(None),
             policy: config.policy,
             patience: config.message_timeout,
+            rest: match config.call_timeout.is_zero() {
+                true => REST_TIME,
+                false => config.call_timeout,
+            },
             foreign: AtomicBool::new(false),
             listening: AtomicBool::new(false),
             gone: AtomicBool::new(false),
@@ -224,7 +235,13 @@ impl Session {
     pub(crate) async fn ask(&self, request: Request<Body>) -> Asked {
         let answer = match self.send(request).await {
             Ok(answer) => answer,
-            Err(error) => return Asked::Failed(io::Error::from(error).to_string()),
+            Err(error) => {
+                let error = io::Error::from(error);
+                return match error.kind() {
+                    io::ErrorKind::ConnectionRefused => Asked::Refused(error.to_string()),
+                    _ => Asked::Failed(error.to_string()),
+                };
+            }
         };
         match answer.status {
             StatusCode::OK => Asked::Answer(Box::new(answer)),
@@ -251,7 +268,7 @@ impl Session {
     }
 
     /// Ends it; the server need not agree.
-    async fn end(&self) {
+    pub(crate) async fn end(&self) {
         if !self.is_identified() || self.gone.load(Relaxed) {
             return;
         }
@@ -283,33 +300,87 @@ pub(crate) enum Asked {
     Empty,
     /// It may work later.
     Failed(String),
+    /// Nobody listens there; it may work later.
+    Refused(String),
     /// The server has no such way back.
     Never,
     End(Ended),
 }
 
-/// Requests whose responses are still being read, by the call that waits for each.
+/// The calls whose messages have not been sent, or whose responses are still read.
 #[derive(Default)]
-pub(super) struct Open(Mutex<Vec<(RequestId, AbortHandle)>>);
+pub(super) struct Open(Mutex<OpenCalls>);
+
+#[derive(Default)]
+struct OpenCalls {
+    /// Those in messages that are not accepted yet.
+    queued: HashSet<RequestId>,
+    /// Those that were given up before that.
+    gone: HashSet<RequestId>,
+    /// Requests, each with the calls that wait for it.
+    tasks: Vec<(Vec<RequestId>, AbortHandle)>,
+}
 
 impl Open {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(RequestId, AbortHandle)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, OpenCalls> {
         self.0
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    pub(super) fn add(&self, id: RequestId, task: AbortHandle) {
-        let mut open = self.lock();
-        open.retain(|(_, task)| !task.is_finished());
-        open.push((id, task));
+    fn queue(&self, calls: &Calls) {
+        self.lock().queued.extend(calls.ids().cloned());
     }
 
-    fn abort(&self, id: &RequestId) {
-        let mut open = self.lock();
-        if let Some(place) = open.iter().position(|(own, _)| own == id) {
-            open.swap_remove(place).1.abort();
+    /// Nothing waits but what is queued.
+    fn all_queued(&self) {
+        let open = &mut *self.lock();
+        open.gone.retain(|id| open.queued.contains(id));
+    }
+
+    /// A message is about to be sent: drops those calls that were given up.
+    pub(super) fn drop_gone(&self, calls: &mut Calls) {
+        calls.forget_gone(&mut self.lock().gone);
+    }
+
+    /// A message was accepted, or never will be.
+    pub(super) fn sent(&self, ids: &[RequestId]) {
+        let open = &mut *self.lock();
+        for id in ids {
+            open.queued.remove(id);
+            open.gone.remove(id);
         }
+    }
+
+    /// A task does what these calls wait for; they may have been given up meanwhile.
+    pub(super) fn add(&self, mut ids: Vec<RequestId>, task: AbortHandle) {
+        if ids.is_empty() {
+            return;
+        }
+        let open = &mut *self.lock();
+        ids.retain(|id| !open.gone.remove(id));
+        if ids.is_empty() {
+            return task.abort();
+        }
+        open.tasks.retain(|(_, task)| !task.is_finished());
+        open.tasks.push((ids, task));
+    }
+
+    /// A call was given up; a request that no other waits for is, too.
+    fn forget(&self, id: &RequestId) {
+        let open = &mut *self.lock();
+        for (place, (ids, task)) in open.tasks.iter_mut().enumerate() {
+            let Some(own) = ids.iter().position(|own| own == id) else {
+                continue;
+            };
+            ids.swap_remove(own);
+            if ids.is_empty() {
+                task.abort();
+                open.tasks.swap_remove(place);
+            }
+            return;
+        }
+        open.gone.insert(id.clone());
     }
 }
 
@@ -319,7 +390,7 @@ pub(crate) struct SessionTransport {
     frames: mpsc::Receiver<Frame>,
     /// The frame that is lent.
     frame: Bytes,
-    messages: PollSender<Bytes>,
+    messages: PollSender<(Bytes, Calls)>,
     open: Arc<Open>,
     closed: CancellationToken,
     uplink: Option<JoinHandle<()>>,
@@ -375,11 +446,15 @@ impl Transport for SessionTransport {
 
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         while !out.is_empty() {
-            let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-            ready!(self.messages.poll_reserve(cx)).map_err(gone)?;
+            let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+            ready!(self.messages.poll_reserve(cx)).map_err(|_| gone())?;
             let text = cut_line(out);
-            self.messages.send_item(text).map_err(gone)?;
+            let calls = Calls::of(&text);
+            self.open.queue(&calls);
+            let sent = self.messages.send_item((text, calls));
+            sent.map_err(|_| gone())?;
         }
+        self.open.all_queued();
         Poll::Ready(Ok(()))
     }
 
@@ -409,7 +484,7 @@ impl Transport for SessionTransport {
     }
 
     fn forget(&mut self, id: &RequestId) {
-        self.open.abort(id);
+        self.open.forget(id);
     }
 
     fn remote(&self) -> Option<String> {

@@ -6,16 +6,23 @@ use tokio::time::Instant;
 
 /// So long it is tried.
 const LIMIT: Duration = Duration::from_secs(30);
+/// So long it is tried while nobody listens at the other end: a server that starts
+/// again has no more to say about a session of the old one.
+const REFUSED: Duration = Duration::from_secs(5);
 /// The first pause,
 const FIRST: Duration = Duration::from_millis(100);
 /// and the longest.
 const LONGEST: Duration = Duration::from_secs(5);
+/// The longest one while nobody listens.
+const REFUSED_LONGEST: Duration = Duration::from_secs(1);
 
 /// Pauses between tries, ever longer, until it makes no sense any more.
 #[derive(Debug)]
 pub(crate) struct Tries {
     first: Duration,
     failing: Option<(Instant, Duration)>,
+    /// Since when every connection is refused.
+    refused: Option<Instant>,
 }
 
 impl Tries {
@@ -23,6 +30,7 @@ impl Tries {
         Self {
             first: FIRST,
             failing: None,
+            refused: None,
         }
     }
 
@@ -38,15 +46,29 @@ impl Tries {
     /// It works again.
     pub(crate) fn succeeded(&mut self) {
         self.failing = None;
+        self.refused = None;
+    }
+
+    /// It was tried: whether the connection was refused outright.
+    pub(crate) fn tried(&mut self, refused: bool) {
+        self.refused = match refused {
+            true => Some(self.refused.unwrap_or_else(Instant::now)),
+            false => None,
+        };
     }
 
     /// Waits before the next try; `false` if there should be none.
     pub(crate) async fn wait(&mut self) -> bool {
         let now = Instant::now();
         let (since, pause) = self.failing.unwrap_or((now, self.first));
-        if now.duration_since(since) >= LIMIT {
+        let past = |since, limit| now.duration_since(since) >= limit;
+        if past(since, LIMIT) || self.refused.is_some_and(|since| past(since, REFUSED)) {
             return false;
         }
+        let pause = match self.refused {
+            Some(_) => pause.min(REFUSED_LONGEST),
+            None => pause,
+        };
         self.failing = Some((since, (pause * 2).clamp(FIRST, LONGEST)));
         tokio::time::sleep(pause).await;
         true
@@ -71,6 +93,21 @@ mod tests {
             assert!(!tries.wait().await);
             tries.succeeded();
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_refused_gives_up_sooner() {
+        let mut tries = Tries::new();
+        let begun = Instant::now();
+        tries.tried(true);
+        while tries.wait().await {
+            tries.tried(true);
+        }
+        let lasted = begun.elapsed();
+        assert!(lasted >= REFUSED && lasted <= REFUSED + REFUSED_LONGEST);
+        // One that got through, whatever came of it, is a new beginning.
+        tries.tried(false);
+        assert!(tries.wait().await);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,20 +3,25 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use caudal_core::CloseReason;
 use http::{HeaderName, HeaderValue, Request, StatusCode};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{Ended, Frame, Frames, Open, REST, Session, Tries};
+use crate::time::after;
 use crate::transport::http::Body;
 use crate::transport::http::client::answer::{Calls, Fault, Unfinished, is_events};
 use crate::transport::http::client::events::Parser;
 use crate::transport::http::client::pool::{Answer, SendError};
 
+/// So long the events of a response may go on when all its calls are answered.
+const LINGER: Duration = Duration::from_secs(1);
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// The client's messages: a POST each, in order.
@@ -41,43 +46,62 @@ impl Uplink {
     }
 
     /// Sends all messages, and ends the session when there are no more.
-    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Bytes>, closed: CancellationToken) {
-        while let Some(text) = queue.recv().await {
-            if let Err(reason) = self.post(text).await {
+    pub(super) async fn run(
+        mut self,
+        mut queue: mpsc::Receiver<(Bytes, Calls)>,
+        closed: CancellationToken,
+    ) {
+        while let Some((text, calls)) = queue.recv().await {
+            if let Err(reason) = self.post(text, calls).await {
                 // What is still in the queue stays there: it was not sent.
                 tokio::select! {
                     _ = self.frames.send(Frame::End(reason)) => closed.cancelled().await,
                     () = closed.cancelled() => {}
                 }
-                return;
+                break;
             }
         }
         self.reading.shutdown().await;
         self.session.end().await;
     }
 
-    async fn post(&mut self, text: Bytes) -> Result<(), CloseReason> {
+    async fn post(&mut self, text: Bytes, calls: Calls) -> Result<(), CloseReason> {
+        let ids: Vec<_> = calls.ids().cloned().collect();
+        let posted = self.post_unless_gone(text, calls).await;
+        self.open.sent(&ids);
+        posted
+    }
+
+    async fn post_unless_gone(&mut self, text: Bytes, mut calls: Calls) -> Result<(), CloseReason> {
         self.make_room().await;
-        let calls = Calls::of(&text);
+        let single = calls.only().is_some();
+        self.open.drop_gone(&mut calls);
+        if single && calls.is_empty() {
+            return Ok(());
+        }
         let mut request = self.session.origin.post(text);
         if !calls.is_empty() {
             let asynchronous = HeaderValue::from_static("respond-async");
             request.headers_mut().insert(PREFER, asynchronous);
         }
         self.session.add_id(&mut request);
-        let first = !std::mem::replace(&mut self.begun, true);
-        if self.session.is_foreign() && !first && !calls.is_empty() {
-            self.post_apart(request, calls);
+        if self.session.is_foreign() && !calls.is_empty() {
+            let accepted = self.post_apart(request, calls);
+            if !self.begun {
+                // The others need the session that its response begins.
+                self.begun = accepted.await.is_ok();
+            }
             return Ok(());
         }
         let sent = send(&self.session, request);
         let answer = match self.session.patience.is_zero() {
             true => sent.await?,
-            false => match tokio::time::timeout(self.session.patience, sent).await {
+            false => match timeout(self.session.patience, sent).await {
                 Ok(sent) => sent?,
                 Err(_) => return Err(Ended::Slow.into()),
             },
         };
+        self.begun = true;
         if let Some(answer) = answer {
             self.read_apart(answer, calls);
         }
@@ -93,29 +117,32 @@ impl Uplink {
     }
 
     fn read_apart(&mut self, answer: Answer, calls: Calls) {
-        let id = calls.only().cloned();
+        let ids = calls.ids().cloned().collect();
         let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
         let task = self.reading.spawn(read(session, frames, answer, calls));
-        if let Some(id) = id {
-            self.open.add(id, task);
-        }
+        self.open.add(ids, task);
     }
 
     /// A server of another make answers only when it is done, and may call back
-    /// before that: nothing waits for it.
-    fn post_apart(&mut self, request: Request<Body>, calls: Calls) {
-        let id = calls.only().cloned();
+    /// before that: nothing waits for it, and only its calls limit its time. Says
+    /// when the response has begun.
+    fn post_apart(&mut self, request: Request<Body>, calls: Calls) -> oneshot::Receiver<()> {
+        let (began, accepted) = oneshot::channel();
+        let ids = calls.ids().cloned().collect();
         let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
         let task = self.reading.spawn(async move {
-            match send(&session, request).await {
+            let sent = send(&session, request).await;
+            if sent.is_ok() {
+                let _ = began.send(());
+            }
+            match sent {
                 Ok(Some(answer)) => read(session, frames, answer, calls).await,
                 Ok(None) => {}
                 Err(reason) => drop(frames.send(Frame::End(reason)).await),
             }
         });
-        if let Some(id) = id {
-            self.open.add(id, task);
-        }
+        self.open.add(ids, task);
+        accepted
     }
 }
 
@@ -133,6 +160,7 @@ async fn send(
                 return Err(Ended::Lost(io::Error::from(lost).to_string()).into());
             }
             Err(SendError::NotSent(error, again)) => {
+                tries.tried(error.kind() == io::ErrorKind::ConnectionRefused);
                 if !tries.wait().await {
                     return Err(Ended::Unreachable(error.to_string()).into());
                 }
@@ -162,7 +190,15 @@ async fn read(session: Arc<Session>, frames: Frames, answer: Answer, mut calls: 
     }
     let (status, limit) = (answer.status, session.policy.max_message);
     let mut found = VecDeque::new();
-    match answer.read(limit).await {
+    let read = answer.read(limit);
+    let read = match calls.is_empty() {
+        true => match timeout(session.rest, read).await {
+            Ok(read) => read,
+            Err(_) => return,
+        },
+        false => read.await,
+    };
+    match read {
         Ok(text) => calls.settle(status, &text, &session.policy, &mut found),
         Err(crate::transport::http::ReadError::TooLarge) => {
             calls.fail(&Fault::too_large(limit), &mut found);
@@ -175,7 +211,18 @@ async fn read(session: Arc<Session>, frames: Frames, answer: Answer, mut calls: 
 async fn read_events(session: Arc<Session>, frames: Frames, mut answer: Answer, mut calls: Calls) {
     let mut parser = Parser::new(session.policy.max_message);
     let mut found = VecDeque::new();
-    while let Some(Ok(mut piece)) = answer.piece().await {
+    // Some leave it open when all is said.
+    let mut deadline = calls
+        .is_empty()
+        .then(|| after(Instant::now(), session.rest));
+    loop {
+        let piece = match deadline {
+            Some(deadline) => timeout_at(deadline, answer.piece()).await,
+            None => Ok(answer.piece().await),
+        };
+        let Ok(Some(Ok(mut piece))) = piece else {
+            break;
+        };
         loop {
             match parser.next(&mut piece) {
                 Ok(None) => break,
@@ -192,9 +239,13 @@ async fn read_events(session: Arc<Session>, frames: Frames, mut answer: Answer, 
                 }
             }
         }
+        if calls.is_empty() && deadline.is_none() {
+            deadline = Some(after(Instant::now(), LINGER));
+        }
     }
-    // The answer may still come the other way, if there is one.
-    if !session.listening.load(std::sync::atomic::Ordering::Relaxed) {
+    // The answer may still come the other way, if there is one. Other servers repeat
+    // it only to who asks for this very stream.
+    if session.is_foreign() || !session.listening.load(std::sync::atomic::Ordering::Relaxed) {
         calls.fail_unanswered(&Fault::lost(&Unfinished), &mut found);
         pass(&frames, &mut found).await;
     }
