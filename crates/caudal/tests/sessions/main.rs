@@ -10,6 +10,8 @@
 
 mod end;
 mod events;
+#[cfg(feature = "webhook")]
+mod hooks;
 mod limits;
 mod opening;
 mod owners;

@@ -60,7 +60,15 @@ impl Sessions {
         let answer = named(answer, &visit.id, options);
         let table = Arc::clone(&self.table);
         tokio::spawn(async move {
-            if let Ended::Failed(error) = deliver(&visit, reader, &registration).await
+            let turn = reader.turn();
+            let ended = tokio::select! {
+                biased;
+                () = poll_fn(|cx| turn.poll_over(cx)) => return,
+                ended = deliver(&visit, reader, &registration) => ended,
+            };
+            // What has failed may not be the client's way any more.
+            if let Ended::Failed(error) = ended
+                && !turn.is_over()
                 && table.remove(&visit.id)
             {
                 tracing::debug!(target: "caudal", %error, "a session ends with its webhook");

@@ -75,6 +75,8 @@ struct State {
     writer: Option<Waker>,
     /// Who reads.
     taker: Option<Waker>,
+    /// Who is to know when there is another reader.
+    watcher: Option<Waker>,
     /// Who would read if nobody else did, by a number of its own.
     others: BTreeMap<u64, Waker>,
 }
@@ -100,6 +102,7 @@ impl Outbox {
                 charged: Held::default(),
                 writer: None,
                 taker: None,
+                watcher: None,
                 others: BTreeMap::new(),
             }),
         })
@@ -141,6 +144,7 @@ impl Outbox {
         self.change(|state, wakers| {
             state.keep = keep;
             wakers.extend(state.taker.take());
+            wakers.extend(state.watcher.take());
             state.reader(self, false)
         })
     }
@@ -153,6 +157,7 @@ impl Outbox {
         self.change(|state, wakers| {
             let before = std::mem::replace(&mut state.keep, Keep::Acknowledged);
             wakers.extend(state.taker.take());
+            wakers.extend(state.watcher.take());
             let reader = state.reader(self, false);
             if before == Keep::Acknowledged {
                 state.next = state.owed();
@@ -471,6 +476,42 @@ impl Reader {
             state.taker = Some(cx.waker().clone());
             Poll::Pending
         })
+    }
+}
+
+#[cfg(feature = "webhook")]
+impl Reader {
+    /// What tells when there is a newer one.
+    pub(super) fn turn(&self) -> Turn {
+        Turn {
+            outbox: Arc::clone(&self.outbox),
+            token: self.token,
+        }
+    }
+}
+
+/// The time from one [`Reader`] to the next, also if the first is gone before.
+#[cfg(feature = "webhook")]
+#[derive(Debug)]
+pub(super) struct Turn {
+    outbox: Arc<Outbox>,
+    token: u64,
+}
+
+#[cfg(feature = "webhook")]
+impl Turn {
+    /// Ready when another reader has begun.
+    pub(super) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.outbox.lock();
+        if state.readers != self.token {
+            return Poll::Ready(());
+        }
+        state.watcher = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.outbox.lock().readers != self.token
     }
 }
 
