@@ -8,7 +8,8 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::{Reader, Sessions, Visit, head, named, not_found};
+use super::table::Session;
+use super::{Reader, Sessions, head, named, not_found};
 use crate::peer::{Link, Peer};
 use crate::transport::http::{Body, Http, ReadError, is_json, json, plain, read};
 use crate::transport::webhook::{self, Ended, Outbox, Pace};
@@ -56,23 +57,25 @@ impl Sessions {
             Err(refused) => return *refused,
         };
         let (reader, cursor) = visit.outbox().attach_owed();
-        let answer = json(StatusCode::CREATED, registration.answer(cursor));
+        let answer = json(StatusCode::CREATED, registration.answer(cursor, options));
         let answer = named(answer, &visit.id, options);
         let table = Arc::clone(&self.table);
+        // Not a visit: who is only called may be gone, and is to expire.
+        let session = Arc::clone(visit.session());
         tokio::spawn(async move {
             let turn = reader.turn();
             let ended = tokio::select! {
                 biased;
                 () = poll_fn(|cx| turn.poll_over(cx)) => return,
-                ended = deliver(&visit, reader, &registration) => ended,
+                ended = deliver(&session, reader, &registration) => ended,
             };
             // What has failed may not be the client's way any more.
             if let Ended::Failed(error) = ended
                 && !turn.is_over()
-                && table.remove(&visit.id)
+                && table.remove(&session.id)
             {
                 tracing::debug!(target: "caudal", %error, "a session ends with its webhook");
-                visit.end();
+                session.end();
             }
         });
         answer
@@ -80,14 +83,14 @@ impl Sessions {
 }
 
 /// Delivers what a session has to say, until it ends or has another way.
-async fn deliver(visit: &Visit, reader: Reader, to: &webhook::Registration) -> Ended {
+async fn deliver(session: &Session, reader: Reader, to: &webhook::Registration) -> Ended {
     let mut outbox = Mail {
-        visit,
+        session,
         reader: Some(reader),
     };
     let pace = Pace::default();
     let mut delivery = std::pin::pin!(webhook::deliver(to, &mut outbox, &pace));
-    let peer = Peer::of(&visit.link);
+    let peer = Peer::of(&session.link);
     tokio::select! {
         ended = &mut delivery => ended,
         _ = peer.closed() => match tokio::time::timeout(LAST, delivery).await {
@@ -99,7 +102,7 @@ async fn deliver(visit: &Visit, reader: Reader, to: &webhook::Registration) -> E
 
 /// The messages of a session, and an empty one when it ends.
 struct Mail<'a> {
-    visit: &'a Visit,
+    session: &'a Session,
     /// Gone at the end.
     reader: Option<Reader>,
 }
@@ -112,10 +115,11 @@ impl Outbox for Mail<'_> {
         }
         let last = reader.is_last();
         self.reader = None;
-        last.then(|| (self.visit.outbox().last() + 1, Bytes::new()))
+        last.then(|| (self.session.outbox().last() + 1, Bytes::new()))
     }
 
     fn acknowledge(&mut self, number: u64) {
-        self.visit.outbox().acknowledge(number);
+        self.session.outbox().acknowledge(number);
+        self.session.touch();
     }
 }

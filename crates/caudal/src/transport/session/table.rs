@@ -106,6 +106,12 @@ impl Visit {
         session.seen().open += 1;
         Self(Arc::clone(session))
     }
+
+    /// What is visited.
+    #[cfg(feature = "webhook")]
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.0
+    }
 }
 
 impl Drop for Visit {
@@ -130,6 +136,12 @@ impl Session {
     pub(crate) fn end(&self) {
         self.pipe.outbox.discard();
         self.link.order(Order::Close);
+    }
+
+    /// Its client was heard of.
+    #[cfg(feature = "webhook")]
+    pub(super) fn touch(&self) {
+        self.seen().last = Instant::now();
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {

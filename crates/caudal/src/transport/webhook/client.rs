@@ -7,11 +7,12 @@ use std::sync::Arc;
 use caudal_core::CloseReason;
 
 use super::Receiver;
+use super::receiver::Hook;
 use crate::config::Config;
 use crate::endpoint::Target;
 use crate::transport::Transport;
 use crate::transport::http::ClientOptions;
-use crate::transport::session::client::{Ended, Frame, Session, SessionTransport};
+use crate::transport::session::client::{Ended, Frame, Frames, Session, SessionTransport};
 
 /// Opens a session.
 pub(crate) async fn connect(
@@ -20,20 +21,29 @@ pub(crate) async fn connect(
     config: &Config,
     receiver: &Receiver,
 ) -> io::Result<Box<dyn Transport>> {
-    let mut hook = receiver.open(config)?;
+    let hook = receiver.open(config)?;
     let session = Session::new(target, options, config)?;
-    hook.begin(&session.open_with(hook.ask()).await?)?;
-    let transport = SessionTransport::start(Arc::clone(&session), |frames| async move {
-        while let Some(message) = poll_fn(|cx| hook.poll_frame(cx)).await {
-            // The last one is empty.
-            if message.is_empty() {
-                return Some(Ended::Over.into());
-            }
-            let _ = frames.send(Frame::Message(message)).await;
+    let timeout = hook.begin(&session.open_with(hook.ask()).await?)?;
+    let stays = Arc::clone(&session);
+    let transport = SessionTransport::start(session, move |frames| async move {
+        tokio::select! {
+            reason = listen(hook, frames) => Some(reason),
+            ended = stays.stay(timeout / 3) => Some(ended.into()),
         }
-        Some(CloseReason::failed(ReceiverGone))
     });
     Ok(Box::new(transport))
+}
+
+/// Passes on what comes, until nothing more will.
+async fn listen(mut hook: Hook, frames: Frames) -> CloseReason {
+    while let Some(message) = poll_fn(|cx| hook.poll_frame(cx)).await {
+        // The last one is empty.
+        if message.is_empty() {
+            return Ended::Over.into();
+        }
+        let _ = frames.send(Frame::Message(message)).await;
+    }
+    CloseReason::failed(ReceiverGone)
 }
 
 /// There is nobody to deliver to any more.

@@ -215,7 +215,7 @@ impl Pair {
         let hook = receiver.open(&Config::default()).unwrap();
         let options = private();
         let registration = register(&hook.ask(), &options).await.unwrap();
-        hook.begin(&registration.answer(0)).unwrap();
+        hook.begin(&registration.answer(0, &options)).unwrap();
         Self {
             site: Site::on(listener, Some(receiver), script),
             hook,
@@ -300,7 +300,7 @@ async fn a_receiver_that_is_not_there_yet_is_waited_for() {
     let mut hook = receiver.open(&Config::default()).unwrap();
     let options = private();
     let registration = register(&hook.ask(), &options).await.unwrap();
-    hook.begin(&registration.answer(0)).unwrap();
+    hook.begin(&registration.answer(0, &options)).unwrap();
 
     let refused = run(&registration, &mut List::of(1), &pace(2)).await;
     assert!(matches!(refused, Ended::Failed(DeliveryError::Dial(_))));
