@@ -148,3 +148,28 @@ async fn a_client_that_says_nothing_keeps_its_session() {
     let sum: i64 = within(peer.call("add", (1, 2))).await.unwrap();
     assert_eq!(sum, 3);
 }
+
+#[tokio::test]
+async fn a_shutdown_waits_for_the_last_delivery() {
+    let site = Site::with(private(), Config::default()).await;
+    let hook = Hook::new().await;
+    let _client = open(&site, &hook).await;
+    let server = site.server.clone();
+    let end = tokio::spawn(async move { server.shutdown(Duration::from_secs(20)).await });
+    let (said, mut raw) = hook.called().await;
+    assert_eq!(said, "");
+    tokio::time::sleep(ms(300)).await;
+    assert!(!end.is_finished(), "it is still under way");
+    raw.answer(204).await;
+    within(end).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_a_receiver_that_never_answers() {
+    let site = Site::with(private(), Config::default()).await;
+    let hook = Hook::new().await;
+    let _client = open(&site, &hook).await;
+    site.peer().notify("tick", (1,)).await.unwrap();
+    let (_, _silent) = hook.called().await;
+    within(site.server.shutdown(Duration::from_secs(600))).await;
+}

@@ -62,7 +62,10 @@ impl Sessions {
         let table = Arc::clone(&self.table);
         // Not a visit: who is only called may be gone, and is to expire.
         let session = Arc::clone(visit.session());
+        // The end of the server waits for the last delivery, which has its own limit.
+        let held = http.hub().hold();
         tokio::spawn(async move {
+            let _held = held;
             let turn = reader.turn();
             let ended = tokio::select! {
                 biased;
