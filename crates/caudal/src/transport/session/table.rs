@@ -132,6 +132,18 @@ impl Session {
         &self.pipe.outbox
     }
 
+    /// Whether requests of its client run.
+    #[cfg(feature = "polling")]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.link.is_busy()
+    }
+
+    /// Whether it waits for answers of its client.
+    #[cfg(feature = "polling")]
+    pub(crate) fn has_pending(&self) -> bool {
+        self.link.has_pending()
+    }
+
     /// Ends it: nobody will come for what it still has to say.
     pub(crate) fn end(&self) {
         self.pipe.outbox.discard();
