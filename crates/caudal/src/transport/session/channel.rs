@@ -219,6 +219,7 @@ mod tests {
         let bounds = Bounds {
             output: 1000,
             all: 1000,
+            share: 0,
             replay: 1000,
         };
         let pipe = Arc::new(Pipe {

@@ -23,6 +23,8 @@ pub(crate) struct Bounds {
     pub(crate) output: usize,
     /// The same of all sessions; and bytes that all sessions keep.
     pub(crate) all: usize,
+    /// What fits into this has room whatever the others hold.
+    pub(crate) share: usize,
     /// Bytes of sent messages that are kept for a client that comes back.
     pub(crate) replay: usize,
 }
@@ -120,7 +122,11 @@ impl Outbox {
                 return Poll::Pending;
             }
             let (all, size) = (self.bounds.all, text.len());
-            if !self.budget.admit(self.number, size, all, cx.waker()) {
+            let fits = owed.saturating_add(size) <= self.bounds.share;
+            let (number, waker) = (self.number, cx.waker());
+            if !self.budget.admit(number, (size, fits), all, waker) {
+                // Its own share may be free before the others' is.
+                state.writer = Some(waker.clone());
                 return Poll::Pending;
             }
             state.charged.owed += size;
@@ -545,6 +551,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds {
         output: 10,
         all: 1000,
+        share: 0,
         replay: 6,
     };
 
@@ -812,6 +819,34 @@ mod tests {
         assert_eq!(budget.kept(), 0);
         let last = Outbox::new(Bounds { all: 1, ..bounds }, &budget);
         assert!(push(&last, "fits, since nothing else is there"));
+    }
+
+    #[test]
+    fn who_reads_has_room_whatever_others_hold() {
+        let budget = Arc::default();
+        let bounds = Bounds {
+            all: 12,
+            share: 3,
+            ..BOUNDS
+        };
+        let full = Outbox::new(bounds, &budget);
+        let other = Outbox::new(bounds, &budget);
+        assert!(push(&full, "123456") && push(&full, "123456"));
+        let woken = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let cx = &mut Context::from_waker(&waker);
+        assert!(
+            other.poll_push(cx, b"1234").is_pending(),
+            "too much for a share"
+        );
+        assert!(other.poll_push(cx, b"12").is_ready());
+        assert!(other.poll_push(cx, b"3").is_ready());
+        assert!(other.poll_push(cx, b"4").is_pending());
+        let mut reader = other.attach(Keep::Replay);
+        assert_eq!(woken.taken(), 0);
+        assert!(next(&mut reader).is_some());
+        assert!(woken.taken() > 0);
+        assert!(other.poll_push(cx, b"4").is_ready());
     }
 
     #[test]

@@ -19,6 +19,10 @@ use crate::peer::{Link, Order};
 use crate::time::after;
 use crate::transport::http::{Caller, Http};
 
+/// A session that holds no more has room for it even if all together hold too much; so
+/// they hold at most twice what they may.
+const SHARE: usize = 64 << 10;
+
 /// All sessions of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -185,6 +189,7 @@ impl Table {
         let bounds = Bounds {
             output: limits.output,
             all: options.session_bytes,
+            share: (options.session_bytes / options.sessions.max(1)).min(SHARE),
             replay: options.replay,
         };
         let pipe = Arc::new(Pipe {
