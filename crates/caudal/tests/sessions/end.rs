@@ -54,6 +54,7 @@ async fn a_handler_may_call_a_client_that_polls_while_the_server_stops() {
     let ask = call(1, "ask_later", json!([]));
     assert_eq!(posts.post(&[ASYNC], &ask).await.status, 202);
     polls.send("GET", "/", &[ACCEPT_JSON], "").await;
+    polls.raw.silence().await;
     let server = site.server.clone();
     eventually("it runs", || server.stats().in_flight == 1).await;
     let end = tokio::spawn(async move { server.shutdown(Duration::from_secs(20)).await });
