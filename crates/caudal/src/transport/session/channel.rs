@@ -71,8 +71,12 @@ impl Channel {
 
     /// Gives a message to the POST that waits for it, or to the outbox.
     fn poll_route(&self, cx: &mut Context<'_>, text: &[u8]) -> Poll<()> {
-        if !self.pipe.waits.is_empty() && self.give_to_post(text) {
-            return Poll::Ready(());
+        if !self.pipe.waits.is_empty() {
+            // Who does not read its answers gets no more of them.
+            ready!(self.pipe.outbox.poll_aside(cx));
+            if self.give_to_post(text) {
+                return Poll::Ready(());
+            }
         }
         self.pipe.outbox.poll_push(cx, text)
     }
@@ -88,9 +92,19 @@ impl Channel {
                     .and_then(|progress| member(told.params, &progress.member))
                     .is_some_and(|token| self.pipe.waits.report(&token, text))
             }
-            _ => Ids::answered(&message)
-                .is_some_and(|ids| self.pipe.waits.answer(&ids, text, self.pipe.outbox.last())),
+            _ => Ids::answered(&message).is_some_and(|ids| self.answer_post(&ids, text)),
         }
+    }
+
+    fn answer_post(&self, ids: &Ids, text: &[u8]) -> bool {
+        let Pipe { outbox, waits, .. } = &*self.pipe;
+        // Before it is there: it may be taken at once.
+        outbox.set_aside(text.len());
+        let taken = waits.answer(ids, text, outbox.last());
+        if !taken {
+            outbox.release(text.len());
+        }
+        taken
     }
 
     /// There is no room for what is to be sent. That goes on until the client reads;
@@ -262,6 +276,42 @@ mod tests {
         assert_eq!(next().await, Some((2, batch.into())));
         assert_eq!(next().await, None);
         assert!(poll_fn(|cx| channel.poll_close(cx)).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn answers_that_nobody_reads_are_bounded() {
+        let (pipe, mut channel) = channel();
+        let noop = &mut Context::from_waker(std::task::Waker::noop());
+        let waits: Vec<_> = (1..=4)
+            .map(|id| {
+                let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"a"}}"#);
+                let asked = Ids::asked(&decode(text.as_bytes(), &channel.config.policy));
+                Wait::begin(&pipe, asked.unwrap(), Vec::new())
+            })
+            .collect();
+        let long = "x".repeat(500);
+        let answer = |id| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"{long}\"}}\n");
+        let mut send = |id| {
+            let mut out = BytesMut::from(&*answer(id));
+            channel.poll_send(noop, &mut out).is_ready()
+        };
+        assert!(send(1) && send(2));
+        assert!(!send(3), "more than 1000 bytes are there");
+        assert!(waits[0].take().is_some());
+        assert!(send(3));
+        assert!(!send(4));
+        // What nobody waits for any more counts no less.
+        drop(waits);
+        let mut reader = pipe.outbox.attach(Keep::Replay);
+        let push = |text: &[u8]| {
+            pipe.outbox
+                .poll_push(&mut Context::from_waker(std::task::Waker::noop()), text)
+                .is_ready()
+        };
+        assert!(!push(b"x"));
+        let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
+        assert!(next().await.is_some());
+        assert!(push(b"x"));
     }
 
     #[tokio::test]

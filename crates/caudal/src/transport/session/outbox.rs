@@ -66,6 +66,8 @@ struct State {
     /// Bytes that were never sent, and bytes that were.
     unsent: usize,
     sent: usize,
+    /// Bytes of answers that POSTs have still to take.
+    aside: usize,
     keep: Keep,
     /// The reader that may take.
     reader: Option<u64>,
@@ -97,6 +99,7 @@ impl Outbox {
                 fresh: 1,
                 unsent: 0,
                 sent: 0,
+                aside: 0,
                 keep: Keep::Replay,
                 reader: None,
                 readers: 0,
@@ -143,6 +146,27 @@ impl Outbox {
                 state.push(text);
             }
         });
+    }
+
+    /// Counts bytes that are not in here, until [`release`](Self::release): those of
+    /// an answer that has a way of its own.
+    pub(super) fn set_aside(&self, bytes: usize) {
+        self.change(|state, _| state.aside += bytes);
+    }
+
+    pub(super) fn release(&self, bytes: usize) {
+        self.change(|state, _| state.aside = state.aside.saturating_sub(bytes));
+    }
+
+    /// Ready when not too much is set aside.
+    pub(super) fn poll_aside(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.change(|state, _| {
+            if state.closed || state.aside == 0 || state.aside < self.bounds.output {
+                return Poll::Ready(());
+            }
+            state.writer = Some(cx.waker().clone());
+            Poll::Pending
+        })
     }
 
     /// Lets a new reader take what was never sent; the one before it ends.
@@ -320,11 +344,11 @@ impl State {
     fn held(&self) -> Held {
         match self.keep {
             Keep::Replay => Held {
-                owed: self.unsent,
+                owed: self.unsent + self.aside,
                 kept: self.sent,
             },
             Keep::Acknowledged => Held {
-                owed: self.unsent + self.sent,
+                owed: self.unsent + self.sent + self.aside,
                 kept: 0,
             },
         }
