@@ -70,18 +70,33 @@ impl Owner {
     /// Who sends a request: whom the application has named, or who has these
     /// credentials.
     pub(super) fn of(link: &Link, head: &Parts) -> Self {
-        let caller = link.extensions.get::<Caller>();
-        Self(match (&caller, head.headers.get(AUTHORIZATION)) {
-            (Some(caller), _) => [b"caller ", caller.name().as_bytes()].concat(),
-            (None, Some(header)) => [b"header ", header.as_bytes()].concat(),
-            (None, None) => Vec::new(),
-        })
+        if let Some(caller) = link.extensions.get::<Caller>() {
+            return Self([b"caller ", caller.name().as_bytes()].concat());
+        }
+        let header = head.headers.get(AUTHORIZATION);
+        let header = header.map_or(&b""[..], |header| header.as_bytes());
+        // A header has no zero in it.
+        Self([b"header ", header, b"\0", certificate(head)].concat())
     }
 
     /// In a time that does not tell how much of it was right.
     fn is(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
+}
+
+/// The certificate that a request's client has shown, if there is one.
+#[cfg(feature = "tls")]
+fn certificate(head: &Parts) -> &[u8] {
+    let shown = head
+        .extensions
+        .get::<crate::transport::tls::PeerCertificate>();
+    shown.map_or(b"", |shown| shown.as_der())
+}
+
+#[cfg(not(feature = "tls"))]
+const fn certificate(_: &Parts) -> &[u8] {
+    b""
 }
 
 /// Why there is no new session.
