@@ -174,3 +174,14 @@ async fn a_shutdown_does_not_wait_for_a_receiver_that_never_answers() {
     let (_, _silent) = hook.called().await;
     within(site.server.shutdown(Duration::from_secs(600))).await;
 }
+
+#[tokio::test]
+async fn a_put_that_does_not_end_is_told_so() {
+    let mut config = Config::default();
+    config.message_timeout = ms(100);
+    let site = Site::with(private(), config).await;
+    let mut raw = site.raw().await;
+    // The rest of its body never comes.
+    raw.send_part("PUT", "/", &[JSON], r#"{"url":"#, 100).await;
+    assert_eq!(raw.head().await.status, 408);
+}

@@ -115,12 +115,24 @@ impl Raw {
     }
 
     pub(crate) async fn send(&mut self, verb: &str, target: &str, headers: &[&str], body: &str) {
+        let length = body.len();
+        self.send_part(verb, target, headers, body, length).await;
+    }
+
+    /// The same with the beginning of a body of this length.
+    pub(crate) async fn send_part(
+        &mut self,
+        verb: &str,
+        target: &str,
+        headers: &[&str],
+        body: &str,
+        length: usize,
+    ) {
         let mut text = format!("{verb} {target} HTTP/1.1\r\nHost: localhost\r\n");
         for header in headers {
             text.push_str(header);
             text.push_str("\r\n");
         }
-        let length = body.len();
         text.push_str(&format!("Content-Length: {length}\r\n\r\n{body}"));
         self.io.get_mut().write_all(text.as_bytes()).await.unwrap();
     }

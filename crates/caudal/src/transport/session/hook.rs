@@ -37,7 +37,12 @@ impl Sessions {
             Err(ReadError::TooLarge) => {
                 return plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n");
             }
-            Err(_) => return plain(StatusCode::BAD_REQUEST, "the body could not be read\n"),
+            Err(ReadError::Slow) => {
+                return plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n");
+            }
+            Err(ReadError::Broken) => {
+                return plain(StatusCode::BAD_REQUEST, "the body could not be read\n");
+            }
         };
         let options = http.options();
         // Who may not use a session is told nothing about the URL either.
