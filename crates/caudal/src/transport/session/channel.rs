@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use caudal_core::{CloseReason, Id, JsonRpcError, Message, decode, encode};
-use tokio::time::{Sleep, sleep};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::inbox::Inbox;
 use super::outbox::Outbox;
@@ -43,8 +42,7 @@ pub(super) struct Channel {
     remote: Option<String>,
     /// What was lent last.
     message: Bytes,
-    /// Fires when the server stops.
-    stop: CancellationToken,
+    hub: Arc<Hub>,
     /// How long it still waits for its client.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -52,7 +50,7 @@ pub(super) struct Channel {
 impl Channel {
     pub(super) fn new(
         pipe: &Arc<Pipe>,
-        hub: &Hub,
+        hub: &Arc<Hub>,
         table: &Arc<Table>,
         id: &Arc<str>,
         remote: Option<String>,
@@ -64,7 +62,7 @@ impl Channel {
             id: Arc::clone(id),
             remote,
             message: Bytes::new(),
-            stop: hub.stop.clone(),
+            hub: Arc::clone(hub),
             timer: None,
         }
     }
@@ -110,13 +108,29 @@ impl Channel {
     /// There is no room for what is to be sent. That goes on until the client reads;
     /// but when the server stops, a client that is not there will not come.
     fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        if !self.stop.is_cancelled() || self.pipe.outbox.has_reader() {
+        if !self.hub.stop.is_cancelled() || self.pipe.outbox.has_reader() {
             self.timer = None;
             return Poll::Pending;
         }
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(COME)));
         ready!(timer.as_mut().poll(cx));
         Poll::Ready(io::ErrorKind::TimedOut.into())
+    }
+
+    /// How long the last messages wait from now on.
+    fn patience(&self) -> Duration {
+        if !self.pipe.outbox.has_reader() {
+            return COME;
+        }
+        if !self.hub.stop.is_cancelled() {
+            return READ;
+        }
+        // Soon after that all connections are cut.
+        let left = self
+            .hub
+            .deadline()
+            .saturating_duration_since(Instant::now());
+        left.saturating_add(COME).min(READ)
     }
 
     /// Takes nothing in any more. What was accepted and has not begun is answered.
@@ -193,12 +207,9 @@ impl Transport for Channel {
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        let pipe = Arc::clone(&self.pipe);
-        let timer = self.timer.get_or_insert_with(|| {
-            let read = pipe.outbox.has_reader();
-            Box::pin(sleep(if read { READ } else { COME }))
-        });
-        if pipe.outbox.poll_drained(cx).is_pending() {
+        let patience = self.patience();
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+        if self.pipe.outbox.poll_drained(cx).is_pending() {
             ready!(timer.as_mut().poll(cx));
         }
         Poll::Ready(None)
@@ -230,6 +241,10 @@ mod tests {
     use crate::router::Router;
 
     fn channel() -> (Arc<Pipe>, Channel) {
+        channel_of(&Hub::new(Router::new(), Config::default()))
+    }
+
+    fn channel_of(hub: &Arc<Hub>) -> (Arc<Pipe>, Channel) {
         let bounds = Bounds {
             output: 1000,
             all: 1000,
@@ -241,8 +256,7 @@ mod tests {
             outbox: Outbox::new(bounds, &Arc::new(Budget::default())),
             waits: Waits::default(),
         });
-        let hub = Hub::new(Router::new(), Config::default());
-        let channel = Channel::new(&pipe, &hub, &Arc::default(), &"id".into(), None);
+        let channel = Channel::new(&pipe, hub, &Arc::default(), &"id".into(), None);
         (pipe, channel)
     }
 
@@ -276,6 +290,23 @@ mod tests {
         assert_eq!(next().await, Some((2, batch.into())));
         assert_eq!(next().await, None);
         assert!(poll_fn(|cx| channel.poll_close(cx)).await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_waits_for_a_reader_longer_than_it_can_read() {
+        let noop = &mut Context::from_waker(std::task::Waker::noop());
+        for (deadline, least, most) in [(0, 0, 600), (2, 2000, 2600), (60, 4900, 5100)] {
+            let hub = Hub::new(Router::new(), Config::default());
+            let (pipe, mut channel) = channel_of(&hub);
+            let _reader = pipe.outbox.attach(Keep::Replay);
+            assert!(pipe.outbox.poll_push(noop, b"x").is_ready());
+            hub.shutdown(Duration::from_secs(deadline)).await;
+            channel.closing(&CloseReason::local());
+            let start = Instant::now();
+            poll_fn(|cx| channel.poll_close(cx)).await;
+            let took = start.elapsed().as_millis();
+            assert!((least..=most).contains(&took), "{deadline} s: {took} ms");
+        }
     }
 
     #[tokio::test]
