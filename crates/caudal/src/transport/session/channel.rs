@@ -252,7 +252,7 @@ mod tests {
             replay: 1000,
         };
         let pipe = Arc::new(Pipe {
-            inbox: Inbox::new(1000),
+            inbox: Inbox::new(bounds, &Arc::default()),
             outbox: Outbox::new(bounds, &Arc::new(Budget::default())),
             waits: Waits::default(),
         });

@@ -2,16 +2,22 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
+use super::budget::{Budget, Held};
+use super::outbox::Bounds;
+
 /// The client's messages of one session.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    /// Bytes that it may hold. One message may pass it, so that none is too large.
-    limit: usize,
+    /// What it may hold. One message may pass it, so that none is too large.
+    bounds: Bounds,
+    /// What all hold.
+    budget: Arc<Budget>,
+    number: u64,
     state: Mutex<State>,
     /// Held by the one whose message is next.
     turn: tokio::sync::Mutex<()>,
@@ -32,9 +38,11 @@ struct State {
 pub(super) struct Ended;
 
 impl Inbox {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(bounds: Bounds, budget: &Arc<Budget>) -> Self {
         Self {
-            limit,
+            bounds,
+            number: budget.register(),
+            budget: Arc::clone(budget),
             state: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         }
@@ -54,7 +62,15 @@ impl Inbox {
         if state.closed {
             return Poll::Ready(Err(Ended));
         }
-        if state.bytes > 0 && state.bytes + text.len() > self.limit {
+        let (size, all) = (text.len(), self.bounds.all);
+        let held = state.bytes.saturating_add(size);
+        let has_room = state.bytes == 0 || held <= self.bounds.output;
+        let fits = held <= self.bounds.share;
+        if !has_room
+            || !self
+                .budget
+                .admit(self.number, (size, fits), all, cx.waker())
+        {
             state.pusher = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -77,11 +93,7 @@ impl Inbox {
             return Poll::Pending;
         };
         state.bytes -= text.len();
-        let pusher = state.pusher.take();
-        drop(state);
-        if let Some(pusher) = pusher {
-            pusher.wake();
-        }
+        self.release(state, text.len());
         Poll::Ready(text)
     }
 
@@ -93,20 +105,38 @@ impl Inbox {
     pub(super) fn close(&self) -> VecDeque<Bytes> {
         let mut state = self.lock();
         state.closed = true;
-        state.bytes = 0;
+        let bytes = std::mem::take(&mut state.bytes);
         let left = std::mem::take(&mut state.messages);
-        let pusher = state.pusher.take();
-        drop(state);
-        if let Some(pusher) = pusher {
-            pusher.wake();
-        }
+        self.release(state, bytes);
         left
+    }
+
+    /// So many bytes are gone: whoever waits for room is woken.
+    fn release(&self, mut state: MutexGuard<'_, State>, bytes: usize) {
+        let mut wakers: Vec<_> = state.pusher.take().into_iter().collect();
+        drop(state);
+        let before = Held {
+            owed: bytes,
+            kept: 0,
+        };
+        wakers.extend(self.budget.change(before, Held::default(), self.bounds.all));
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        let held = Held {
+            owed: self.lock().bytes,
+            kept: 0,
+        };
+        self.budget.forget(self.number, held, self.bounds.all);
     }
 }
 
@@ -117,9 +147,58 @@ mod tests {
 
     use super::*;
 
+    fn inbox(output: usize) -> Inbox {
+        let (all, share, replay) = (10_000, 0, 0);
+        let bounds = Bounds {
+            output,
+            all,
+            share,
+            replay,
+        };
+        Inbox::new(bounds, &Arc::default())
+    }
+
+    #[tokio::test]
+    async fn all_inboxes_share_one_limit() {
+        let budget = Arc::default();
+        let bounds = Bounds {
+            output: 10,
+            all: 12,
+            share: 2,
+            replay: 0,
+        };
+        let one = Inbox::new(bounds, &budget);
+        let other = Inbox::new(bounds, &budget);
+        let cx = &mut Context::from_waker(Waker::noop());
+        one.push(b"0123456789").await.unwrap();
+        other.push(b"01").await.unwrap();
+        assert!(pin!(other.push(b"2")).poll(cx).is_pending());
+        assert!(other.poll_pop(cx).is_ready());
+        assert!(
+            pin!(other.push(b"012")).poll(cx).is_ready(),
+            "there is room"
+        );
+        assert!(pin!(other.push(b"3")).poll(cx).is_pending());
+        let third = Inbox::new(bounds, &budget);
+        third.push(b"01").await.unwrap();
+        assert!(pin!(third.push(b"2")).poll(cx).is_pending());
+        let late = third.push(b"2");
+        let room = async {
+            tokio::task::yield_now().await;
+            assert!(
+                one.poll_pop(&mut Context::from_waker(Waker::noop()))
+                    .is_ready()
+            );
+        };
+        tokio::join!(late, room).0.unwrap();
+        drop((one, other, third));
+        let last = Inbox::new(Bounds { all: 1, ..bounds }, &budget);
+        last.push(b"since nothing else is there").await.unwrap();
+    }
+
     #[tokio::test]
     async fn what_came_first_goes_in_first() {
-        let inbox = Inbox::new(1000);
+        let inbox = inbox(1000);
         let cx = &mut Context::from_waker(Waker::noop());
         inbox.push(&[b'x'; 500]).await.unwrap();
         inbox.push(&[b'x'; 500]).await.unwrap();
@@ -140,7 +219,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_waits_hears_of_the_end() {
-        let inbox = Inbox::new(1);
+        let inbox = inbox(1);
         inbox.push(b"x").await.unwrap();
         let late = async { tokio::join!(inbox.push(b"y"), inbox.push(b"z")) };
         let close = async {

@@ -26,7 +26,10 @@ const SHARE: usize = 64 << 10;
 /// All sessions of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
+    /// Of what the clients have still to get,
     budget: Arc<Budget>,
+    /// and of what they have sent.
+    incoming: Arc<Budget>,
     state: Mutex<State>,
 }
 
@@ -207,8 +210,12 @@ impl Table {
             share: (options.session_bytes / options.sessions.max(1)).min(SHARE),
             replay: options.replay,
         };
+        let incoming = Bounds {
+            output: limits.queue,
+            ..bounds
+        };
         let pipe = Arc::new(Pipe {
-            inbox: Inbox::new(limits.queue),
+            inbox: Inbox::new(incoming, &self.incoming),
             outbox: Outbox::new(bounds, &self.budget),
             waits: Waits::default(),
         });
