@@ -25,6 +25,7 @@ use crate::handler::{Running, Settings};
 use crate::incident;
 use crate::peer::{self, Link};
 use crate::router::Router;
+use crate::together::Together;
 use crate::watched::{Watched, shown};
 
 /// A call whose handler is not ready yet.
@@ -527,24 +528,14 @@ async fn wait(
     mut batch: Batch,
     waiting: Vec<(Option<usize>, Later)>,
 ) -> BytesMut {
-    let mut running: Vec<_> = waiting
-        .into_iter()
-        .map(|(place, later)| (place, Box::pin(peer::run(link, later))))
-        .collect();
+    let run = |(place, later)| async move { (place, peer::run(link, later).await) };
+    let mut running = Together::new(waiting.into_iter().map(run));
     poll_fn(|cx| {
-        running.retain_mut(|(place, run)| match run.as_mut().poll(cx) {
-            Poll::Ready(text) => {
-                if let Some(place) = *place {
-                    batch.fill(place, text);
-                }
-                false
+        running.poll(cx, |(place, text)| {
+            if let Some(place) = place {
+                batch.fill(place, text);
             }
-            Poll::Pending => true,
-        });
-        match running.is_empty() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
+        })
     })
     .await;
     let mut out = BytesMut::new();

@@ -189,6 +189,7 @@ mod state;
 mod stats;
 mod tap;
 mod time;
+mod together;
 pub mod transport;
 mod watched;
 

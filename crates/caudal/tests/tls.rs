@@ -103,6 +103,19 @@ impl Client {
         connector.connect(name, socket(server).await).await
     }
 
+    /// One request, to the very end of the connection.
+    #[cfg(feature = "polling")]
+    async fn ask(&self, server: &Server, head: &str, body: &str) -> io::Result<String> {
+        let mut stream = self.connect(server).await?;
+        let length = body.len();
+        let rest = "host: localhost\r\nconnection: close\r\ncontent-type: application/json";
+        let text = format!("{head}\r\n{rest}\r\ncontent-length: {length}\r\n\r\n{body}");
+        stream.write_all(text.as_bytes()).await?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await?;
+        Ok(text)
+    }
+
     /// One call, to the very end of the connection.
     async fn post(&self, server: &Server) -> io::Result<String> {
         let mut stream = self.connect(server).await?;
@@ -496,4 +509,42 @@ fn nothing_shows_a_key() {
     let listed = listed(&body).trim_matches(['[', ']']).to_owned();
     assert!(!shown.contains(&body[..8]), "{shown}");
     assert!(!shown.contains(&listed), "{shown}");
+}
+
+#[cfg(feature = "polling")]
+#[tokio::test]
+async fn while_the_server_stops_clients_of_sessions_may_still_come() {
+    let root = Root::new("a");
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let opened = Arc::clone(&gate);
+    let router = router().method("hold", move |_: Option<i64>| {
+        let gate = Arc::clone(&opened);
+        async move {
+            gate.acquire().await.unwrap().forget();
+            Ok("held")
+        }
+    });
+    let served = serve("https://127.0.0.1:0/rpc", router).http(with(root.server()));
+    let server = served.await.unwrap();
+    let client = Client::of(&root);
+    let head = "GET /rpc HTTP/1.1\r\naccept: application/json";
+    let text = client.ask(&server, head, "").await.unwrap();
+    let mut lines = text.lines();
+    let session = lines.find(|line| line.starts_with("mcp-session-id: "));
+    let session = session.unwrap();
+    let head = format!("POST /rpc HTTP/1.1\r\nprefer: respond-async\r\n{session}");
+    let hold = r#"{"jsonrpc":"2.0","id":1,"method":"hold"}"#;
+    let text = client.ask(&server, &head, hold).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 202"), "{text}");
+    let stopping = server.clone();
+    let end = tokio::spawn(async move { stopping.shutdown(Duration::from_secs(60)).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let head = format!("GET /rpc HTTP/1.1\r\nprefer: wait=0\r\n{session}");
+    let text = client.ask(&server, &head, "").await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 204"), "{text}");
+    gate.add_permits(1);
+    let head = format!("GET /rpc HTTP/1.1\r\n{session}");
+    let text = client.ask(&server, &head, "").await.unwrap();
+    assert!(text.contains("held"), "{text}");
+    end.await.unwrap();
 }

@@ -134,9 +134,12 @@ impl<'t, T: Transport> Driver<'t, T> {
             }
         };
         // Only what is begun and not done when there is nothing to read is late.
-        if matches!(stop, Ok(Stop::Empty)) && transport.is_amid_frame() {
+        if matches!(stop, Ok(Stop::Empty)) {
             let limit = core.link.config.message_timeout;
-            if !limit.is_zero() && core.whole_by.is_none() {
+            if !transport.is_amid_frame() {
+                // It was nothing that is passed on, such as a ping.
+                core.whole_by = None;
+            } else if !limit.is_zero() && core.whole_by.is_none() {
                 core.whole_by = Some(after(Instant::now(), limit));
             }
         }

@@ -34,8 +34,43 @@ async fn a_shutdown_loses_no_answer() {
     assert_eq!(waits.raw.reply().await.json(), held);
     assert_eq!(late.raw.event().await.unwrap().json(), held);
     assert_eq!(late.raw.event().await, None);
+    let mut page = polls.raw.reply().await.json();
+    if page["cursor"] == 1 {
+        assert_eq!(page, json!({"cursor": 1, "messages": [held]}));
+        page = site.again(&polls).await.poll(1).await.json();
+        assert_eq!(page, json!({"cursor": 2, "messages": [held]}));
+    } else {
+        assert_eq!(page, json!({"cursor": 2, "messages": [held, held]}));
+    }
+    within(end).await.unwrap();
+}
+
+/// Nobody waits for an answer to what is not sent.
+#[tokio::test]
+async fn a_handler_may_call_a_client_that_polls_while_the_server_stops() {
+    let site = Site::new().await;
+    let mut polls = site.open_polling().await;
+    let mut posts = site.again(&polls).await;
+    let ask = call(1, "ask_later", json!([]));
+    assert_eq!(posts.post(&[ASYNC], &ask).await.status, 202);
+    polls.send("GET", "/", &[ACCEPT_JSON], "").await;
+    polls.raw.silence().await;
+    let server = site.server.clone();
+    eventually("it runs", || server.stats().in_flight == 1).await;
+    let end = tokio::spawn(async move { server.shutdown(Duration::from_secs(20)).await });
+    polls.raw.silence().await;
+    site.gate.add_permits(1);
     let page = polls.raw.reply().await.json();
-    assert_eq!(page, json!({"cursor": 2, "messages": [held, held]}));
+    assert_eq!(page["messages"][0]["method"], "question");
+    let answer = json!({
+        "jsonrpc": "2.0",
+        "id": page["messages"][0]["id"],
+        "result": "an answer",
+    });
+    let mut again = site.again(&polls).await;
+    assert_eq!(again.post(&[], &answer).await.status, 202);
+    let page = site.again(&polls).await.poll(1).await.json();
+    assert_eq!(page["messages"], json!([ok(1, json!("an answer"))]));
     within(end).await.unwrap();
 }
 

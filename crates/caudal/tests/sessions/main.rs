@@ -10,6 +10,8 @@
 
 mod end;
 mod events;
+#[cfg(feature = "webhook")]
+mod hooks;
 mod limits;
 mod opening;
 mod owners;
@@ -51,6 +53,7 @@ struct Client {
 
 fn router(gate: &Arc<Semaphore>, notes: &Arc<AtomicUsize>) -> Router {
     let (gate, notes) = (Arc::clone(gate), Arc::clone(notes));
+    let later = Arc::clone(&gate);
     Router::new()
         .method("initialize", || Ok("ready"))
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
@@ -79,6 +82,14 @@ fn router(gate: &Arc<Semaphore>, notes: &Arc<AtomicUsize>) -> Router {
         .method("ask", |cx: Context| async move {
             let answer: String = cx.peer().call("question", ()).await?;
             Ok(answer)
+        })
+        .method("ask_later", move |cx: Context, _: Option<Value>| {
+            let gate = Arc::clone(&later);
+            async move {
+                gate.acquire().await.unwrap().forget();
+                let answer: String = cx.peer().call("question", ()).await?;
+                Ok(answer)
+            }
         })
         .method("who", |cx: Context| {
             let found = cx.peer().extensions().get::<Caller>();

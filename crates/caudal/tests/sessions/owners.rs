@@ -54,3 +54,27 @@ async fn a_session_belongs_to_whom_the_application_names() {
     let mut other = site.again(&client).await;
     assert_eq!(other.post(&renewed, &who).await.json(), ok(1, json!("ada")));
 }
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn a_session_belongs_to_the_certificate_that_opened_it() {
+    use caudal::tls::PeerCertificate;
+    let http = Http::new(router(&Arc::new(Semaphore::new(0)), &Arc::default()));
+    let ask = async |session: Option<&str>, shown: Option<&[u8]>| {
+        let mut request = http::Request::get("http://localhost/")
+            .header("accept", "application/json")
+            .header("prefer", "wait=0");
+        if let Some(session) = session {
+            request = request.header("mcp-session-id", session);
+        }
+        if let Some(shown) = shown {
+            request = request.extension(PeerCertificate::new(shown));
+        }
+        http.answer(request.body(String::new()).unwrap()).await
+    };
+    let opened = ask(None, Some(b"ada")).await;
+    let session = opened.headers()["mcp-session-id"].to_str().unwrap();
+    for (shown, status) in [(Some(&b"ada"[..]), 204), (Some(b"bob"), 404), (None, 404)] {
+        assert_eq!(ask(Some(session), shown).await.status(), status);
+    }
+}

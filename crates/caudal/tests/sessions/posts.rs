@@ -385,3 +385,32 @@ async fn posts_wait_while_too_much_is_before_them() {
     let add = call(1, "add", json!([1, 2]));
     assert_eq!(client.post(&[], &add).await.json(), ok(1, json!(3)));
 }
+
+/// A GET takes the messages over, and gives them back when it is gone.
+#[tokio::test]
+async fn a_post_hears_the_rest_again_when_a_stream_is_gone() {
+    let mut options = Options::default();
+    // Nothing else wakes the stream.
+    options.keep_alive = Duration::ZERO;
+    let site = Site::with(options, Config::default()).await;
+    let mut client = site.open().await;
+    let hold = call(1, "hold", json!([])).to_string();
+    client.send("POST", "/", &[ACCEPT_BOTH], &hold).await;
+    assert!(client.raw.head().await.is_stream());
+    let peer = site.peer();
+    peer.notify("tick", (1,)).await.unwrap();
+    assert_eq!(client.raw.event().await.unwrap().json(), tick(1));
+    let mut events = site.listen(&client, None).await;
+    peer.notify("tick", (2,)).await.unwrap();
+    assert_eq!(events.event().await.unwrap().json(), tick(2));
+    drop(events);
+    // It may go into the stream that is about to end.
+    tokio::time::sleep(ms(300)).await;
+    peer.notify("tick", (3,)).await.unwrap();
+    assert_eq!(client.raw.event().await.unwrap().json(), tick(3));
+    site.gate.add_permits(1);
+    assert_eq!(
+        client.raw.event().await.unwrap().json(),
+        ok(1, json!("held"))
+    );
+}

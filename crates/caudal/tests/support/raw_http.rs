@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 pub(crate) async fn within<F: IntoFuture>(work: F) -> F::Output {
     let limited = tokio::time::timeout(Duration::from_secs(30), work).await;
@@ -80,13 +80,59 @@ impl Raw {
         }
     }
 
+    /// The other side of one.
+    pub(crate) async fn accept(listener: &TcpListener) -> Self {
+        let (stream, _) = within(listener.accept()).await.unwrap();
+        Self {
+            io: BufReader::new(stream),
+            chunk: String::new(),
+        }
+    }
+
+    /// The body of a request.
+    pub(crate) async fn request(&mut self) -> String {
+        self.line().await;
+        let mut length = 0;
+        loop {
+            let line = self.line().await.to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.parse().unwrap();
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        within(self.io.read_exact(&mut body)).await.unwrap();
+        String::from_utf8(body).unwrap()
+    }
+
+    /// Answers a request, without a body.
+    pub(crate) async fn answer(&mut self, status: u16) {
+        let text = format!("HTTP/1.1 {status} Status\r\nContent-Length: 0\r\n\r\n");
+        // Whoever asked may be gone.
+        let _ = self.io.get_mut().write_all(text.as_bytes()).await;
+    }
+
     pub(crate) async fn send(&mut self, verb: &str, target: &str, headers: &[&str], body: &str) {
+        let length = body.len();
+        self.send_part(verb, target, headers, body, length).await;
+    }
+
+    /// The same with the beginning of a body of this length.
+    pub(crate) async fn send_part(
+        &mut self,
+        verb: &str,
+        target: &str,
+        headers: &[&str],
+        body: &str,
+        length: usize,
+    ) {
         let mut text = format!("{verb} {target} HTTP/1.1\r\nHost: localhost\r\n");
         for header in headers {
             text.push_str(header);
             text.push_str("\r\n");
         }
-        let length = body.len();
         text.push_str(&format!("Content-Length: {length}\r\n\r\n{body}"));
         self.io.get_mut().write_all(text.as_bytes()).await.unwrap();
     }

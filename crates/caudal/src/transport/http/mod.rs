@@ -30,7 +30,7 @@ pub(crate) use body::Flow;
 pub(crate) use body::ReadError;
 pub use client::fault;
 pub use dial::ClientOptions;
-#[cfg(all(test, feature = "tls"))]
+#[cfg(any(feature = "webhook", all(test, feature = "tls")))]
 pub(crate) use dial::Socket;
 pub(crate) use dial::dial;
 pub use http::StatusCode;

@@ -31,7 +31,7 @@ use crate::extensions::Extensions;
 /// | [`connections_per_address`](Self::connections_per_address) | 1,024 | a further one is closed at once |
 /// | [`sessions`](Self::sessions) | 10,000 | 503 |
 /// | [`session_timeout`](Self::session_timeout) | 5 min | the session is closed |
-/// | [`session_bytes`](Self::session_bytes) | 256 MiB in all sessions | whoever sends to a session waits |
+/// | [`session_bytes`](Self::session_bytes) | 256 MiB in all sessions, each way | whoever sends to a session waits |
 /// | [`replay`](Self::replay) | 256 KiB a session | older events are forgotten, and a gap is reported |
 /// | [`ping_timeout`](Self::ping_timeout) | 10 s | the WebSocket is closed |
 #[derive(Clone)]
@@ -70,7 +70,8 @@ pub struct Options {
     pub sessions: usize,
     /// How long a session lasts of which nothing is heard; zero is for ever.
     pub session_timeout: Duration,
-    /// Bytes that wait for the clients of all sessions.
+    /// Bytes that wait for the clients of all sessions, and bytes that these have sent
+    /// and nobody has looked at. Each session has a share of them for itself.
     pub session_bytes: usize,
     /// Bytes of events that a session keeps for a client that comes back. All
     /// sessions together keep no more than [`session_bytes`](Self::session_bytes).

@@ -1,12 +1,14 @@
 //! The server's side: polls of a session.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Response, StatusCode};
+use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::transport::http::{Body, json, plain};
@@ -16,6 +18,8 @@ use crate::transport::session::{Keep, Reader, Visit};
 const MESSAGES: usize = 100;
 /// and no further one when it has so many bytes.
 const BYTES: usize = 1 << 20;
+/// When the server stops, so long a response waits for more while requests run.
+const HOLD: Duration = Duration::from_millis(50);
 
 /// Answers the poll that has opened a session.
 pub(crate) fn begin(visit: &Visit) -> Response<Body> {
@@ -35,7 +39,7 @@ pub(crate) async fn poll(
     visit.outbox().acknowledge(cursor);
     reader.resume_after(cursor);
     let mut page = Page::new(cursor);
-    let filled = poll_fn(|cx| page.poll_fill(cx, &mut reader, stop));
+    let filled = poll_fn(|cx| page.poll_fill(cx, &mut reader, &visit, stop));
     // Whatever there is when the time is up, is sent.
     let _ = tokio::time::timeout(wait, filled).await;
     match page.count {
@@ -52,6 +56,7 @@ struct Page {
     messages: BytesMut,
     /// Whether nothing can follow.
     is_last: bool,
+    hold: Option<Pin<Box<Sleep>>>,
 }
 
 impl Page {
@@ -61,6 +66,7 @@ impl Page {
             count: 0,
             messages: BytesMut::new(),
             is_last: false,
+            hold: None,
         }
     }
 
@@ -68,6 +74,7 @@ impl Page {
         &mut self,
         cx: &mut Context<'_>,
         reader: &mut Reader,
+        visit: &Visit,
         stop: &CancellationToken,
     ) -> Poll<()> {
         while self.count < MESSAGES && self.messages.len() < BYTES {
@@ -77,13 +84,25 @@ impl Page {
                     self.is_last = reader.is_last();
                     break;
                 }
-                // The client may not be able to come again: it gets all there is
-                // before the end.
-                Poll::Pending if self.count == 0 || stop.is_cancelled() => return Poll::Pending,
+                Poll::Pending if self.count == 0 => return Poll::Pending,
+                Poll::Pending if stop.is_cancelled() => return self.poll_hold(cx, visit),
                 Poll::Pending => break,
             }
         }
         Poll::Ready(())
+    }
+
+    /// The client may not be able to come again, so it gets all there is before the
+    /// end; but not later than somebody may wait for what it does then.
+    fn poll_hold(&mut self, cx: &mut Context<'_>, visit: &Visit) -> Poll<()> {
+        if visit.has_pending() {
+            return Poll::Ready(());
+        }
+        let timer = self.hold.get_or_insert_with(|| Box::pin(sleep(HOLD)));
+        match timer.as_mut().poll(cx) {
+            Poll::Ready(()) if visit.is_busy() => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
     }
 
     fn add(&mut self, number: u64, text: &[u8]) {

@@ -34,10 +34,18 @@ impl Budget {
     }
 
     /// Takes up `bytes`, or wakes `waker` when it is worth trying again. One
-    /// message may pass the limit, so that none is too large.
-    pub(super) fn admit(&self, outbox: u64, bytes: usize, limit: usize, waker: &Waker) -> bool {
+    /// message may pass the limit, so that none is too large; and what `fits` into
+    /// the share of its own session may too, so that clients that do not read stop
+    /// nobody else.
+    pub(super) fn admit(
+        &self,
+        outbox: u64,
+        (bytes, fits): (usize, bool),
+        limit: usize,
+        waker: &Waker,
+    ) -> bool {
         let mut count = self.lock();
-        let full = count.held.owed > 0 && count.held.owed >= limit;
+        let full = !fits && count.held.owed > 0 && count.held.owed >= limit;
         match full {
             true => drop(count.waiting.insert(outbox, waker.clone())),
             false => count.held.owed += bytes,

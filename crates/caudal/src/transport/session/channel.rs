@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use caudal_core::{CloseReason, Id, JsonRpcError, Message, decode, encode};
-use tokio::time::{Sleep, sleep};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::inbox::Inbox;
 use super::outbox::Outbox;
@@ -43,8 +42,7 @@ pub(super) struct Channel {
     remote: Option<String>,
     /// What was lent last.
     message: Bytes,
-    /// Fires when the server stops.
-    stop: CancellationToken,
+    hub: Arc<Hub>,
     /// How long it still waits for its client.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -52,7 +50,7 @@ pub(super) struct Channel {
 impl Channel {
     pub(super) fn new(
         pipe: &Arc<Pipe>,
-        hub: &Hub,
+        hub: &Arc<Hub>,
         table: &Arc<Table>,
         id: &Arc<str>,
         remote: Option<String>,
@@ -64,15 +62,19 @@ impl Channel {
             id: Arc::clone(id),
             remote,
             message: Bytes::new(),
-            stop: hub.stop.clone(),
+            hub: Arc::clone(hub),
             timer: None,
         }
     }
 
     /// Gives a message to the POST that waits for it, or to the outbox.
     fn poll_route(&self, cx: &mut Context<'_>, text: &[u8]) -> Poll<()> {
-        if !self.pipe.waits.is_empty() && self.give_to_post(text) {
-            return Poll::Ready(());
+        if !self.pipe.waits.is_empty() {
+            // Who does not read its answers gets no more of them.
+            ready!(self.pipe.outbox.poll_aside(cx));
+            if self.give_to_post(text) {
+                return Poll::Ready(());
+            }
         }
         self.pipe.outbox.poll_push(cx, text)
     }
@@ -88,21 +90,47 @@ impl Channel {
                     .and_then(|progress| member(told.params, &progress.member))
                     .is_some_and(|token| self.pipe.waits.report(&token, text))
             }
-            _ => Ids::answered(&message)
-                .is_some_and(|ids| self.pipe.waits.answer(&ids, text, self.pipe.outbox.last())),
+            _ => Ids::answered(&message).is_some_and(|ids| self.answer_post(&ids, text)),
         }
+    }
+
+    fn answer_post(&self, ids: &Ids, text: &[u8]) -> bool {
+        let Pipe { outbox, waits, .. } = &*self.pipe;
+        // Before it is there: it may be taken at once.
+        outbox.set_aside(text.len());
+        let taken = waits.answer(ids, text, outbox.last());
+        if !taken {
+            outbox.release(text.len());
+        }
+        taken
     }
 
     /// There is no room for what is to be sent. That goes on until the client reads;
     /// but when the server stops, a client that is not there will not come.
     fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        if !self.stop.is_cancelled() || self.pipe.outbox.has_reader() {
+        if !self.hub.stop.is_cancelled() || self.pipe.outbox.has_reader() {
             self.timer = None;
             return Poll::Pending;
         }
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(COME)));
         ready!(timer.as_mut().poll(cx));
         Poll::Ready(io::ErrorKind::TimedOut.into())
+    }
+
+    /// How long the last messages wait from now on.
+    fn patience(&self) -> Duration {
+        if !self.pipe.outbox.has_reader() {
+            return COME;
+        }
+        if !self.hub.stop.is_cancelled() {
+            return READ;
+        }
+        // Soon after that all connections are cut.
+        let left = self
+            .hub
+            .deadline()
+            .saturating_duration_since(Instant::now());
+        left.saturating_add(COME).min(READ)
     }
 
     /// Takes nothing in any more. What was accepted and has not begun is answered.
@@ -179,12 +207,9 @@ impl Transport for Channel {
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        let pipe = Arc::clone(&self.pipe);
-        let timer = self.timer.get_or_insert_with(|| {
-            let read = pipe.outbox.has_reader();
-            Box::pin(sleep(if read { READ } else { COME }))
-        });
-        if pipe.outbox.poll_drained(cx).is_pending() {
+        let patience = self.patience();
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+        if self.pipe.outbox.poll_drained(cx).is_pending() {
             ready!(timer.as_mut().poll(cx));
         }
         Poll::Ready(None)
@@ -216,18 +241,22 @@ mod tests {
     use crate::router::Router;
 
     fn channel() -> (Arc<Pipe>, Channel) {
+        channel_of(&Hub::new(Router::new(), Config::default()))
+    }
+
+    fn channel_of(hub: &Arc<Hub>) -> (Arc<Pipe>, Channel) {
         let bounds = Bounds {
             output: 1000,
             all: 1000,
+            share: 0,
             replay: 1000,
         };
         let pipe = Arc::new(Pipe {
-            inbox: Inbox::new(1000),
+            inbox: Inbox::new(bounds, &Arc::default()),
             outbox: Outbox::new(bounds, &Arc::new(Budget::default())),
             waits: Waits::default(),
         });
-        let hub = Hub::new(Router::new(), Config::default());
-        let channel = Channel::new(&pipe, &hub, &Arc::default(), &"id".into(), None);
+        let channel = Channel::new(&pipe, hub, &Arc::default(), &"id".into(), None);
         (pipe, channel)
     }
 
@@ -261,6 +290,59 @@ mod tests {
         assert_eq!(next().await, Some((2, batch.into())));
         assert_eq!(next().await, None);
         assert!(poll_fn(|cx| channel.poll_close(cx)).await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_waits_for_a_reader_longer_than_it_can_read() {
+        let noop = &mut Context::from_waker(std::task::Waker::noop());
+        for (deadline, least, most) in [(0, 0, 600), (2, 2000, 2600), (60, 4900, 5100)] {
+            let hub = Hub::new(Router::new(), Config::default());
+            let (pipe, mut channel) = channel_of(&hub);
+            let _reader = pipe.outbox.attach(Keep::Replay);
+            assert!(pipe.outbox.poll_push(noop, b"x").is_ready());
+            hub.shutdown(Duration::from_secs(deadline)).await;
+            channel.closing(&CloseReason::local());
+            let start = Instant::now();
+            poll_fn(|cx| channel.poll_close(cx)).await;
+            let took = start.elapsed().as_millis();
+            assert!((least..=most).contains(&took), "{deadline} s: {took} ms");
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_that_nobody_reads_are_bounded() {
+        let (pipe, mut channel) = channel();
+        let noop = &mut Context::from_waker(std::task::Waker::noop());
+        let waits: Vec<_> = (1..=4)
+            .map(|id| {
+                let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"a"}}"#);
+                let asked = Ids::asked(&decode(text.as_bytes(), &channel.config.policy));
+                Wait::begin(&pipe, asked.unwrap(), Vec::new())
+            })
+            .collect();
+        let long = "x".repeat(500);
+        let answer = |id| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"{long}\"}}\n");
+        let mut send = |id| {
+            let mut out = BytesMut::from(&*answer(id));
+            channel.poll_send(noop, &mut out).is_ready()
+        };
+        assert!(send(1) && send(2));
+        assert!(!send(3), "more than 1000 bytes are there");
+        assert!(waits[0].take().is_some());
+        assert!(send(3));
+        assert!(!send(4));
+        // What nobody waits for any more counts no less.
+        drop(waits);
+        let mut reader = pipe.outbox.attach(Keep::Replay);
+        let push = |text: &[u8]| {
+            pipe.outbox
+                .poll_push(&mut Context::from_waker(std::task::Waker::noop()), text)
+                .is_ready()
+        };
+        assert!(!push(b"x"));
+        let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
+        assert!(next().await.is_some());
+        assert!(push(b"x"));
     }
 
     #[tokio::test]

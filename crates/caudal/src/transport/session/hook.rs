@@ -8,7 +8,8 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::{Reader, Sessions, Visit, head, named, not_found};
+use super::table::Session;
+use super::{Reader, Sessions, head, named, not_found};
 use crate::peer::{Link, Peer};
 use crate::transport::http::{Body, Http, ReadError, is_json, json, plain, read};
 use crate::transport::webhook::{self, Ended, Outbox, Pace};
@@ -36,7 +37,12 @@ impl Sessions {
             Err(ReadError::TooLarge) => {
                 return plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n");
             }
-            Err(_) => return plain(StatusCode::BAD_REQUEST, "the body could not be read\n"),
+            Err(ReadError::Slow) => {
+                return plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n");
+            }
+            Err(ReadError::Broken) => {
+                return plain(StatusCode::BAD_REQUEST, "the body could not be read\n");
+            }
         };
         let options = http.options();
         // Who may not use a session is told nothing about the URL either.
@@ -56,15 +62,28 @@ impl Sessions {
             Err(refused) => return *refused,
         };
         let (reader, cursor) = visit.outbox().attach_owed();
-        let answer = json(StatusCode::CREATED, registration.answer(cursor));
+        let answer = json(StatusCode::CREATED, registration.answer(cursor, options));
         let answer = named(answer, &visit.id, options);
         let table = Arc::clone(&self.table);
+        // Not a visit: who is only called may be gone, and is to expire.
+        let session = Arc::clone(visit.session());
+        // The end of the server waits for the last delivery, which has its own limit.
+        let held = http.hub().hold();
         tokio::spawn(async move {
-            if let Ended::Failed(error) = deliver(&visit, reader, &registration).await
-                && table.remove(&visit.id)
+            let _held = held;
+            let turn = reader.turn();
+            let ended = tokio::select! {
+                biased;
+                () = poll_fn(|cx| turn.poll_over(cx)) => return,
+                ended = deliver(&session, reader, &registration) => ended,
+            };
+            // What has failed may not be the client's way any more.
+            if let Ended::Failed(error) = ended
+                && !turn.is_over()
+                && table.remove(&session.id)
             {
                 tracing::debug!(target: "caudal", %error, "a session ends with its webhook");
-                visit.end();
+                session.end();
             }
         });
         answer
@@ -72,14 +91,14 @@ impl Sessions {
 }
 
 /// Delivers what a session has to say, until it ends or has another way.
-async fn deliver(visit: &Visit, reader: Reader, to: &webhook::Registration) -> Ended {
+async fn deliver(session: &Session, reader: Reader, to: &webhook::Registration) -> Ended {
     let mut outbox = Mail {
-        visit,
+        session,
         reader: Some(reader),
     };
     let pace = Pace::default();
     let mut delivery = std::pin::pin!(webhook::deliver(to, &mut outbox, &pace));
-    let peer = Peer::of(&visit.link);
+    let peer = Peer::of(&session.link);
     tokio::select! {
         ended = &mut delivery => ended,
         _ = peer.closed() => match tokio::time::timeout(LAST, delivery).await {
@@ -91,7 +110,7 @@ async fn deliver(visit: &Visit, reader: Reader, to: &webhook::Registration) -> E
 
 /// The messages of a session, and an empty one when it ends.
 struct Mail<'a> {
-    visit: &'a Visit,
+    session: &'a Session,
     /// Gone at the end.
     reader: Option<Reader>,
 }
@@ -104,10 +123,11 @@ impl Outbox for Mail<'_> {
         }
         let last = reader.is_last();
         self.reader = None;
-        last.then(|| (self.visit.outbox().last() + 1, Bytes::new()))
+        last.then(|| (self.session.outbox().last() + 1, Bytes::new()))
     }
 
     fn acknowledge(&mut self, number: u64) {
-        self.visit.outbox().acknowledge(number);
+        self.session.outbox().acknowledge(number);
+        self.session.touch();
     }
 }

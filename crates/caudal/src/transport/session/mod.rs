@@ -102,7 +102,7 @@ impl Sessions {
         self.table.is_empty()
     }
 
-    /// Takes GET, DELETE and PUT; `None` if they mean nothing here.
+    /// Takes GET, DELETE, PUT and HEAD; `None` if they mean nothing here.
     pub(crate) async fn other<B: http_body::Body>(
         &self,
         http: &Http,
@@ -117,6 +117,7 @@ impl Sessions {
             #[cfg(any(feature = "sse", feature = "polling"))]
             Method::GET => self.get(http, link, head, in_session).await,
             Method::DELETE if in_session => Some(self.end(http, link, head)),
+            Method::HEAD if in_session => Some(self.visit(http, link, head)),
             _ => {
                 drop(body);
                 None
@@ -151,6 +152,14 @@ impl Sessions {
         })
     }
 
+    /// A client says that it is still there.
+    fn visit(&self, http: &Http, link: &Link, head: &Parts) -> Response<Body> {
+        match self.find(http, link, head) {
+            Some(_) => no_content(),
+            None => not_found(),
+        }
+    }
+
     /// Ends a session because its client says so.
     fn end(&self, http: &Http, link: &Link, head: &Parts) -> Response<Body> {
         // Of two that end it, one was late.
@@ -161,9 +170,7 @@ impl Sessions {
             return not_found();
         };
         visit.end();
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NO_CONTENT;
-        response
+        no_content()
     }
 }
 
@@ -192,6 +199,12 @@ fn named(mut response: Response<Body>, id: &str, options: &Options) -> Response<
         let name = options.session_header.clone();
         response.headers_mut().insert(name, id);
     }
+    response
+}
+
+fn no_content() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }
 

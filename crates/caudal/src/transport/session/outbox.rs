@@ -23,6 +23,8 @@ pub(crate) struct Bounds {
     pub(crate) output: usize,
     /// The same of all sessions; and bytes that all sessions keep.
     pub(crate) all: usize,
+    /// What fits into this has room whatever the others hold.
+    pub(crate) share: usize,
     /// Bytes of sent messages that are kept for a client that comes back.
     pub(crate) replay: usize,
 }
@@ -64,6 +66,8 @@ struct State {
     /// Bytes that were never sent, and bytes that were.
     unsent: usize,
     sent: usize,
+    /// Bytes of answers that POSTs have still to take.
+    aside: usize,
     keep: Keep,
     /// The reader that may take.
     reader: Option<u64>,
@@ -75,6 +79,8 @@ struct State {
     writer: Option<Waker>,
     /// Who reads.
     taker: Option<Waker>,
+    /// Who is to know when there is another reader.
+    watcher: Option<Waker>,
     /// Who would read if nobody else did, by a number of its own.
     others: BTreeMap<u64, Waker>,
 }
@@ -93,6 +99,7 @@ impl Outbox {
                 fresh: 1,
                 unsent: 0,
                 sent: 0,
+                aside: 0,
                 keep: Keep::Replay,
                 reader: None,
                 readers: 0,
@@ -100,6 +107,7 @@ impl Outbox {
                 charged: Held::default(),
                 writer: None,
                 taker: None,
+                watcher: None,
                 others: BTreeMap::new(),
             }),
         })
@@ -117,7 +125,11 @@ impl Outbox {
                 return Poll::Pending;
             }
             let (all, size) = (self.bounds.all, text.len());
-            if !self.budget.admit(self.number, size, all, cx.waker()) {
+            let fits = owed.saturating_add(size) <= self.bounds.share;
+            let (number, waker) = (self.number, cx.waker());
+            if !self.budget.admit(number, (size, fits), all, waker) {
+                // Its own share may be free before the others' is.
+                state.writer = Some(waker.clone());
                 return Poll::Pending;
             }
             state.charged.owed += size;
@@ -136,11 +148,33 @@ impl Outbox {
         });
     }
 
+    /// Counts bytes that are not in here, until [`release`](Self::release): those of
+    /// an answer that has a way of its own.
+    pub(super) fn set_aside(&self, bytes: usize) {
+        self.change(|state, _| state.aside += bytes);
+    }
+
+    pub(super) fn release(&self, bytes: usize) {
+        self.change(|state, _| state.aside = state.aside.saturating_sub(bytes));
+    }
+
+    /// Ready when not too much is set aside.
+    pub(super) fn poll_aside(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.change(|state, _| {
+            if state.closed || state.aside == 0 || state.aside < self.bounds.output {
+                return Poll::Ready(());
+            }
+            state.writer = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
     /// Lets a new reader take what was never sent; the one before it ends.
     pub(crate) fn attach(self: &Arc<Self>, keep: Keep) -> Reader {
         self.change(|state, wakers| {
             state.keep = keep;
             wakers.extend(state.taker.take());
+            wakers.extend(state.watcher.take());
             state.reader(self, false)
         })
     }
@@ -153,6 +187,7 @@ impl Outbox {
         self.change(|state, wakers| {
             let before = std::mem::replace(&mut state.keep, Keep::Acknowledged);
             wakers.extend(state.taker.take());
+            wakers.extend(state.watcher.take());
             let reader = state.reader(self, false);
             if before == Keep::Acknowledged {
                 state.next = state.owed();
@@ -309,11 +344,11 @@ impl State {
     fn held(&self) -> Held {
         match self.keep {
             Keep::Replay => Held {
-                owed: self.unsent,
+                owed: self.unsent + self.aside,
                 kept: self.sent,
             },
             Keep::Acknowledged => Held {
-                owed: self.unsent + self.sent,
+                owed: self.unsent + self.sent + self.aside,
                 kept: 0,
             },
         }
@@ -474,6 +509,42 @@ impl Reader {
     }
 }
 
+#[cfg(feature = "webhook")]
+impl Reader {
+    /// What tells when there is a newer one.
+    pub(super) fn turn(&self) -> Turn {
+        Turn {
+            outbox: Arc::clone(&self.outbox),
+            token: self.token,
+        }
+    }
+}
+
+/// The time from one [`Reader`] to the next, also if the first is gone before.
+#[cfg(feature = "webhook")]
+#[derive(Debug)]
+pub(super) struct Turn {
+    outbox: Arc<Outbox>,
+    token: u64,
+}
+
+#[cfg(feature = "webhook")]
+impl Turn {
+    /// Ready when another reader has begun.
+    pub(super) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.outbox.lock();
+        if state.readers != self.token {
+            return Poll::Ready(());
+        }
+        state.watcher = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.outbox.lock().readers != self.token
+    }
+}
+
 impl Reader {
     /// Whether it has come to the end of a session, and not of its own turn.
     pub(crate) fn is_last(&self) -> bool {
@@ -504,6 +575,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds {
         output: 10,
         all: 1000,
+        share: 0,
         replay: 6,
     };
 
@@ -771,6 +843,34 @@ mod tests {
         assert_eq!(budget.kept(), 0);
         let last = Outbox::new(Bounds { all: 1, ..bounds }, &budget);
         assert!(push(&last, "fits, since nothing else is there"));
+    }
+
+    #[test]
+    fn who_reads_has_room_whatever_others_hold() {
+        let budget = Arc::default();
+        let bounds = Bounds {
+            all: 12,
+            share: 3,
+            ..BOUNDS
+        };
+        let full = Outbox::new(bounds, &budget);
+        let other = Outbox::new(bounds, &budget);
+        assert!(push(&full, "123456") && push(&full, "123456"));
+        let woken = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let cx = &mut Context::from_waker(&waker);
+        assert!(
+            other.poll_push(cx, b"1234").is_pending(),
+            "too much for a share"
+        );
+        assert!(other.poll_push(cx, b"12").is_ready());
+        assert!(other.poll_push(cx, b"3").is_ready());
+        assert!(other.poll_push(cx, b"4").is_pending());
+        let mut reader = other.attach(Keep::Replay);
+        assert_eq!(woken.taken(), 0);
+        assert!(next(&mut reader).is_some());
+        assert!(woken.taken() > 0);
+        assert!(other.poll_push(cx, b"4").is_ready());
     }
 
     #[test]

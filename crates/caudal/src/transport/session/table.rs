@@ -19,10 +19,17 @@ use crate::peer::{Link, Order};
 use crate::time::after;
 use crate::transport::http::{Caller, Http};
 
+/// A session that holds no more has room for it even if all together hold too much; so
+/// they hold at most twice what they may.
+const SHARE: usize = 64 << 10;
+
 /// All sessions of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
+    /// Of what the clients have still to get,
     budget: Arc<Budget>,
+    /// and of what they have sent.
+    incoming: Arc<Budget>,
     state: Mutex<State>,
 }
 
@@ -66,18 +73,33 @@ impl Owner {
     /// Who sends a request: whom the application has named, or who has these
     /// credentials.
     pub(super) fn of(link: &Link, head: &Parts) -> Self {
-        let caller = link.extensions.get::<Caller>();
-        Self(match (&caller, head.headers.get(AUTHORIZATION)) {
-            (Some(caller), _) => [b"caller ", caller.name().as_bytes()].concat(),
-            (None, Some(header)) => [b"header ", header.as_bytes()].concat(),
-            (None, None) => Vec::new(),
-        })
+        if let Some(caller) = link.extensions.get::<Caller>() {
+            return Self([b"caller ", caller.name().as_bytes()].concat());
+        }
+        let header = head.headers.get(AUTHORIZATION);
+        let header = header.map_or(&b""[..], |header| header.as_bytes());
+        // A header has no zero in it.
+        Self([b"header ", header, b"\0", certificate(head)].concat())
     }
 
     /// In a time that does not tell how much of it was right.
     fn is(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
+}
+
+/// The certificate that a request's client has shown, if there is one.
+#[cfg(feature = "tls")]
+fn certificate(head: &Parts) -> &[u8] {
+    let shown = head
+        .extensions
+        .get::<crate::transport::tls::PeerCertificate>();
+    shown.map_or(b"", |shown| shown.as_der())
+}
+
+#[cfg(not(feature = "tls"))]
+const fn certificate(_: &Parts) -> &[u8] {
+    b""
 }
 
 /// Why there is no new session.
@@ -106,6 +128,12 @@ impl Visit {
         session.seen().open += 1;
         Self(Arc::clone(session))
     }
+
+    /// What is visited.
+    #[cfg(feature = "webhook")]
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.0
+    }
 }
 
 impl Drop for Visit {
@@ -126,10 +154,28 @@ impl Session {
         &self.pipe.outbox
     }
 
+    /// Whether requests of its client run.
+    #[cfg(feature = "polling")]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.link.is_busy()
+    }
+
+    /// Whether it waits for answers of its client.
+    #[cfg(feature = "polling")]
+    pub(crate) fn has_pending(&self) -> bool {
+        self.link.has_pending()
+    }
+
     /// Ends it: nobody will come for what it still has to say.
     pub(crate) fn end(&self) {
         self.pipe.outbox.discard();
         self.link.order(Order::Close);
+    }
+
+    /// Its client was heard of.
+    #[cfg(feature = "webhook")]
+    pub(super) fn touch(&self) {
+        self.seen().last = Instant::now();
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -161,10 +207,15 @@ impl Table {
         let bounds = Bounds {
             output: limits.output,
             all: options.session_bytes,
+            share: (options.session_bytes / options.sessions.max(1)).min(SHARE),
             replay: options.replay,
         };
+        let incoming = Bounds {
+            output: limits.queue,
+            ..bounds
+        };
         let pipe = Arc::new(Pipe {
-            inbox: Inbox::new(limits.queue),
+            inbox: Inbox::new(incoming, &self.incoming),
             outbox: Outbox::new(bounds, &self.budget),
             waits: Waits::default(),
         });

@@ -256,7 +256,11 @@ impl Wait {
     }
 
     fn end(&self) -> Option<Waiting> {
-        self.pipe.waits.lock().waits.remove(&self.key)
+        let ended = self.pipe.waits.lock().waits.remove(&self.key)?;
+        if let Outcome::Answered(text, _) = &ended.outcome {
+            self.pipe.outbox.release(text.len());
+        }
+        Some(ended)
     }
 }
 

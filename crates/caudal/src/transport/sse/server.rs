@@ -119,9 +119,6 @@ impl Flow for Answer {
             Poll::Ready(Some(last)) => last,
             Poll::Ready(None) | Poll::Pending => u64::MAX,
         };
-        if this.reader.is_none() {
-            this.reader = wait.lend(cx);
-        }
         let mut out = BytesMut::new();
         while out.len() < PIECE
             && let Some(text) = wait.next_report()
@@ -129,7 +126,17 @@ impl Flow for Answer {
             event::write(&mut out, None, None, &text);
         }
         // A number would be a promise that this stream can be taken up again.
-        read(&mut this.reader, cx, limit, &mut out, false);
+        loop {
+            if this.reader.is_none() {
+                this.reader = wait.lend(cx);
+            }
+            let had = this.reader.is_some();
+            read(&mut this.reader, cx, limit, &mut out, false);
+            // Where another has taken over, only `lend` tells when that one is gone.
+            if this.reader.is_some() || !had {
+                break;
+            }
+        }
         if out.len() >= PIECE {
             // There may be more before the answer.
             return Poll::Ready(Some(out.freeze()));

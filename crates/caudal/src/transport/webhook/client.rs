@@ -4,14 +4,15 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 
-use caudal_core::{CloseReason, Message, decode};
+use caudal_core::{CloseReason, Message, Policy, decode};
 
 use super::Receiver;
+use super::receiver::Hook;
 use crate::config::Config;
 use crate::endpoint::Target;
 use crate::transport::Transport;
 use crate::transport::http::ClientOptions;
-use crate::transport::session::client::{Ended, Frame, Session, SessionTransport};
+use crate::transport::session::client::{Ended, Frame, Frames, Session, SessionTransport};
 
 /// Opens a session.
 pub(crate) async fn connect(
@@ -20,32 +21,43 @@ pub(crate) async fn connect(
     config: &Config,
     receiver: &Receiver,
 ) -> io::Result<Box<dyn Transport>> {
-    let mut hook = receiver.open(config)?;
+    let hook = receiver.open(config)?;
     let session = Session::new(target, options, config)?;
     let answer = session.open_with(hook.ask()).await?;
-    if let Err(error) = hook.begin(&answer) {
-        // The server has opened it, and would keep it.
-        session.end().await;
-        return Err(error);
-    }
-    let policy = config.policy;
-    let transport = SessionTransport::start(Arc::clone(&session), |frames| async move {
-        while let Some(message) = poll_fn(|cx| hook.poll_frame(cx)).await {
-            // The last one is empty.
-            if message.is_empty() {
-                return Some(Ended::Over.into());
-            }
-            if let Message::Invalid(invalid) = decode(&message, &policy)
-                && invalid.wants_answer()
-            {
-                tracing::warn!(target: "caudal", cause = %invalid.cause, "what came is no message");
-                continue;
-            }
-            let _ = frames.send(Frame::Message(message)).await;
+    let timeout = match hook.begin(&answer) {
+        Ok(timeout) => timeout,
+        Err(error) => {
+            // The server has opened it, and would keep it.
+            session.end().await;
+            return Err(error);
         }
-        Some(CloseReason::failed(ReceiverGone))
+    };
+    let (stays, policy) = (Arc::clone(&session), config.policy);
+    let transport = SessionTransport::start(session, move |frames| async move {
+        tokio::select! {
+            reason = listen(hook, frames, policy) => Some(reason),
+            ended = stays.stay(timeout / 3) => Some(ended.into()),
+        }
     });
     Ok(Box::new(transport))
+}
+
+/// Passes on what comes, until nothing more will.
+async fn listen(mut hook: Hook, frames: Frames, policy: Policy) -> CloseReason {
+    while let Some(message) = poll_fn(|cx| hook.poll_frame(cx)).await {
+        // The last one is empty.
+        if message.is_empty() {
+            return Ended::Over.into();
+        }
+        if let Message::Invalid(invalid) = decode(&message, &policy)
+            && invalid.wants_answer()
+        {
+            tracing::warn!(target: "caudal", cause = %invalid.cause, "what came is no message");
+            continue;
+        }
+        let _ = frames.send(Frame::Message(message)).await;
+    }
+    CloseReason::failed(ReceiverGone)
 }
 
 /// There is nobody to deliver to any more.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,8 +15,9 @@ use tokio::time::{sleep, timeout};
 use super::register::Registration;
 use super::sign::{ID, SIGNATURE, TIMESTAMP};
 use super::target::TargetError;
+use crate::endpoint::Target;
 use crate::reconnect::Backoff;
-use crate::transport::http::{Body, ClientOptions, dial_at, read};
+use crate::transport::http::{Body, ClientOptions, Socket, dial_at, read};
 
 /// So many bytes of a response are read behind its head.
 const REST: usize = 4 << 10;
@@ -23,6 +25,8 @@ const REST: usize = 4 << 10;
 const REST_TIME: Duration = Duration::from_secs(1);
 /// So many bytes the head of a response may have.
 const HEAD: usize = 8 << 10;
+/// So long one of several addresses may take at least.
+const LEAST: Duration = Duration::from_secs(1);
 const AGENT: &str = concat!("caudal/", env!("CARGO_PKG_VERSION"));
 
 /// What is to be delivered: the messages of a session.
@@ -164,7 +168,7 @@ impl Courier<'_> {
             self.line = line;
             return Ok(status);
         }
-        let line = Line::open(self.to, &self.options).await?;
+        let line = Line::open(self.to, &self.options, self.pace.attempt).await?;
         let (status, line) = line.exchange(request()?).await?;
         self.line = line;
         Ok(status)
@@ -195,25 +199,22 @@ struct Line {
 
 impl Line {
     /// Looks the receiver up, checks where it is now, and connects to just that.
-    async fn open(to: &Registration, options: &ClientOptions) -> Result<Self, DeliveryError> {
-        let target = to.url.target();
-        let mut failed = io::ErrorKind::NotFound.into();
-        for address in to.url.resolve(to.private).await? {
-            match dial_at(address, &target, options).await {
-                Ok(socket) => {
-                    let mut builder = http1::Builder::new();
-                    builder.max_buf_size(HEAD);
-                    let (sender, connection) = builder.handshake(TokioIo::new(socket)).await?;
-                    let driver = tokio::spawn(async move {
-                        // Whoever waits for the answer is told as well.
-                        let _ = connection.await;
-                    });
-                    return Ok(Self { sender, driver });
-                }
-                Err(error) => failed = error,
-            }
-        }
-        Err(DeliveryError::Dial(failed))
+    async fn open(
+        to: &Registration,
+        options: &ClientOptions,
+        time: Duration,
+    ) -> Result<Self, DeliveryError> {
+        let addresses = to.url.resolve(to.private).await?;
+        let socket = dial_any(&addresses, &to.url.target(), options, time).await;
+        let socket = TokioIo::new(socket.map_err(DeliveryError::Dial)?);
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(HEAD);
+        let (sender, connection) = builder.handshake(socket).await?;
+        let driver = tokio::spawn(async move {
+            // Whoever waits for the answer is told as well.
+            let _ = connection.await;
+        });
+        Ok(Self { sender, driver })
     }
 
     /// Sends a request; the connection comes back if it can be used again.
@@ -227,6 +228,30 @@ impl Line {
         let rest = read(response.into_body(), REST, REST_TIME).await;
         Ok((status, rest.is_ok().then_some(self)))
     }
+}
+
+/// Connects to one of these addresses, in turn. One that does not answer leaves a part
+/// of the time to the others.
+pub(super) async fn dial_any(
+    addresses: &[SocketAddr],
+    target: &Target<'_>,
+    options: &ClientOptions,
+    time: Duration,
+) -> io::Result<Socket> {
+    let parts = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    let part = (time / parts.saturating_add(1)).max(LEAST.min(time / 2));
+    let mut failed = io::ErrorKind::NotFound.into();
+    for (place, address) in addresses.iter().enumerate() {
+        let is_last = place + 1 == addresses.len();
+        let dialled = dial_at(*address, target, options);
+        let limit = if is_last { time } else { part };
+        match timeout(limit, dialled).await {
+            Ok(Ok(socket)) => return Ok(socket),
+            Ok(Err(error)) => failed = error,
+            Err(_) => failed = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(failed)
 }
 
 impl Drop for Line {

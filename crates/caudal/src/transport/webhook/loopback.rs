@@ -215,7 +215,7 @@ impl Pair {
         let hook = receiver.open(&Config::default()).unwrap();
         let options = private();
         let registration = register(&hook.ask(), &options).await.unwrap();
-        hook.begin(&registration.answer(0)).unwrap();
+        hook.begin(&registration.answer(0, &options)).unwrap();
         Self {
             site: Site::on(listener, Some(receiver), script),
             hook,
@@ -300,7 +300,7 @@ async fn a_receiver_that_is_not_there_yet_is_waited_for() {
     let mut hook = receiver.open(&Config::default()).unwrap();
     let options = private();
     let registration = register(&hook.ask(), &options).await.unwrap();
-    hook.begin(&registration.answer(0)).unwrap();
+    hook.begin(&registration.answer(0, &options)).unwrap();
 
     let refused = run(&registration, &mut List::of(1), &pace(2)).await;
     assert!(matches!(refused, Ended::Failed(DeliveryError::Dial(_))));
@@ -386,6 +386,45 @@ async fn the_address_that_was_checked_is_the_one_that_is_called() {
     socket.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
     assert_eq!(site.seen().len(), 1);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_address_that_never_answers_leaves_time_for_the_next() {
+    // Where nobody accepts, connections wait in a short line, and those after them
+    // get no answer.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let silent = socket.listen(1).unwrap();
+    let silent_at = silent.local_addr().unwrap();
+    let mut line = Vec::new();
+    while let Ok(connected) =
+        timeout(Duration::from_millis(500), TcpStream::connect(silent_at)).await
+    {
+        line.push(connected.unwrap());
+        assert!(line.len() < 100, "it answers");
+    }
+    let site = Site::start(None, &[]).await;
+    let url = target::HookUrl::parse("http://name.invalid:1/").unwrap();
+    let options = ClientOptions::default();
+    let time = Duration::from_secs(4);
+    let dialled = |addresses: Vec<SocketAddr>| {
+        let (url, options) = (&url, &options);
+        async move {
+            let target = url.target();
+            let dialled = super::deliver::dial_any(&addresses, &target, options, time);
+            timeout(time, dialled).await
+        }
+    };
+    assert!(
+        dialled(vec![silent_at, site.address])
+            .await
+            .unwrap()
+            .is_ok()
+    );
+    let two = vec![silent_at, silent_at, site.address];
+    assert!(dialled(two).await.unwrap().is_ok());
+    assert!(!matches!(dialled(vec![silent_at]).await, Ok(Ok(_))));
 }
 
 #[tokio::test]

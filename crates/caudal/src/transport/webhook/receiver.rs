@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::ALLOW;
@@ -196,22 +197,29 @@ impl Hook {
         serde_json::json!({ "url": self.url }).to_string().into()
     }
 
-    /// Reads the answer to the `PUT`. What comes before that waits.
+    /// Reads the answer to the `PUT`. What comes before that waits. Returns how soon
+    /// the server wants to hear of the client; zero if it does not care.
     ///
     /// # Errors
     /// It is not the answer to a `PUT`.
-    pub(crate) fn begin(&self, answer: &[u8]) -> io::Result<()> {
+    pub(crate) fn begin(&self, answer: &[u8]) -> io::Result<Duration> {
         #[derive(serde::Deserialize)]
         struct Answer {
             secret: String,
             #[serde(default)]
             cursor: u64,
+            #[serde(default)]
+            timeout: f64,
         }
-        let Answer { secret, cursor } = serde_json::from_slice(answer)?;
+        let Answer {
+            secret,
+            cursor,
+            timeout,
+        } = serde_json::from_slice(answer)?;
         let key = Key::parse(&secret);
         let bad = || io::Error::new(io::ErrorKind::InvalidData, "the secret cannot be read");
         self.mailbox.begin(key.ok_or_else(bad)?, cursor);
-        Ok(())
+        Ok(Duration::try_from_secs_f64(timeout).unwrap_or_default())
     }
 
     /// The next message; `None` when the receiver is gone.

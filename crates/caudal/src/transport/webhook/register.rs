@@ -27,10 +27,15 @@ pub(crate) struct Registration {
 
 impl Registration {
     /// The body of the `201`. Messages up to number `cursor` are acknowledged; the
-    /// first one to be delivered is the next.
-    pub(crate) fn answer(&self, cursor: u64) -> Bytes {
-        let secret = self.key.reveal();
-        let answer = serde_json::json!({ "secret": secret, "cursor": cursor });
+    /// first one to be delivered is the next. The client is to be heard of before the
+    /// session's time is up.
+    pub(crate) fn answer(&self, cursor: u64, options: &Options) -> Bytes {
+        let timeout = options.session_timeout.as_secs_f64();
+        let answer = serde_json::json!({
+            "secret": self.key.reveal(),
+            "cursor": cursor,
+            "timeout": timeout,
+        });
         answer.to_string().into()
     }
 
@@ -132,8 +137,10 @@ mod tests {
         let two = status(body, true).await.unwrap();
         assert_eq!(one.url.as_str(), "http://127.0.0.1:9/hook?a=b");
         assert!(one.key != two.key && one.name != two.name);
-        let answer: serde_json::Value = serde_json::from_slice(&one.answer(7)).unwrap();
+        let answer: serde_json::Value =
+            serde_json::from_slice(&one.answer(7, &Options::default())).unwrap();
         assert_eq!(answer["cursor"], 7);
+        assert_eq!(answer["timeout"], 300.0);
         let secret = answer["secret"].as_str().unwrap();
         assert_eq!(Key::parse(secret).as_ref(), Some(&one.key));
         let shown = format!("{one:?}");

@@ -183,7 +183,7 @@ mod tests {
 
     fn answer(protocols: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        let proof = derive_accept_key(KEY.as_bytes());
+        let proof = key::proof(KEY.as_bytes());
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(SEC_WEBSOCKET_ACCEPT, proof.parse().unwrap());
         for protocol in protocols {

@@ -587,3 +587,23 @@ async fn a_message_that_stays_unfinished_ends_the_connection() {
     let reason = closed.await.expect("it goes on");
     assert!(reason.source().unwrap().to_string().contains("in time"));
 }
+
+/// A ping is no message, so that nothing comes of it when it is whole.
+#[tokio::test(start_paused = true)]
+async fn a_ping_in_two_pieces_does_not_end_the_connection() {
+    let (here, mut there) = tokio::io::duplex(1 << 12);
+    let config = Config {
+        message_timeout: Duration::from_secs(2),
+        ..Config::default()
+    };
+    let peer = Peer::start_with(server(here), Router::new(), config);
+    let ping = masked(0x89, b"are you there?");
+    there.write_all(&ping[..5]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    there.write_all(&ping[5..]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(!peer.state().is_closed());
+    there.write_all(&ping[..5]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(peer.state().is_closed(), "one that stays unfinished does");
+}

@@ -261,6 +261,27 @@ impl Session {
         }
     }
 
+    /// Says so often that the client is still there, where nothing else does; returns
+    /// when there is no session any more. Zero is never.
+    #[cfg(feature = "webhook")]
+    pub(crate) async fn stay(&self, every: Duration) -> Ended {
+        if every.is_zero() {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(every).await;
+            let mut request = self.origin.request(Method::HEAD, None);
+            self.add_id(&mut request);
+            let sent = tokio::time::timeout(every, self.send(request)).await;
+            // If it fails, the next one may not.
+            let Ok(Ok(answer)) = sent else { continue };
+            if answer.status == StatusCode::NOT_FOUND {
+                return self.gone();
+            }
+            let _ = answer.read(REST).await;
+        }
+    }
+
     /// The server has ended it.
     fn gone(&self) -> Ended {
         self.gone.store(true, Relaxed);
