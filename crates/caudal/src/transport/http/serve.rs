@@ -13,9 +13,9 @@ use std::time::Duration;
 use http::header::UPGRADE;
 use http::{Extensions, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
@@ -128,11 +128,43 @@ async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, pl
                     extensions.insert(shown.clone());
                 }
             };
-            run(&hub, http, path, socket, place, mark).await;
+            // The handshake has agreed on what is spoken.
+            let http2 = socket.get_ref().1.alpn_protocol() == Some(b"h2");
+            run(&hub, http, path, (socket, http2), place, mark).await;
         }
         return;
     }
-    run(&hub, http, path, socket, place, |_| ()).await;
+    let limit = http.options().header_timeout;
+    let http2 = tokio::select! {
+        http2 = speaks_http2(&socket, limit) => http2,
+        () = hub.stop.cancelled(), if !hub.is_stopping() => return,
+    };
+    run(&hub, http, path, (socket, http2), place, |_| ()).await;
+}
+
+/// Whether a client begins as one of HTTP/2 does that has not asked before; looked at
+/// and left where it is.
+async fn speaks_http2(socket: &TcpStream, limit: Duration) -> bool {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let mut seen = [0; PREFACE.len()];
+    let look = async {
+        loop {
+            let Ok(count) = socket.peek(&mut seen).await else {
+                return false;
+            };
+            let (begun, _) = seen.split_at(count);
+            if count == 0 || !PREFACE.starts_with(begun) {
+                return false;
+            }
+            if count == PREFACE.len() {
+                return true;
+            }
+            // The rest is on its way.
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    // One who says nothing is given up by the clock of his connection.
+    tokio::time::timeout(limit, look).await.unwrap_or(false)
 }
 
 /// Serves a connection; `mark` tells each request what is known of it.
@@ -140,7 +172,7 @@ async fn run<S>(
     hub: &Held,
     http: Http,
     path: Arc<str>,
-    io: S,
+    (io, http2): (S, bool),
     place: Place,
     mark: impl Fn(&mut Extensions) + Send + 'static,
 ) where
@@ -151,19 +183,6 @@ async fn run<S>(
     let watch = Arc::clone(&place.watch);
     let io = Timed::new(io, watch, options.header_timeout, options.idle_timeout);
     let ping = Some(options.ping_interval.min(LONGEST)).filter(|ping| !ping.is_zero());
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    // Whoever comes after the end has one request, and it is not cut off before.
-    let late = hub.stop.is_cancelled();
-    builder.http1().max_buf_size(HEAD.into()).keep_alive(!late);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEAD.into())
-        .keep_alive_interval(ping)
-        .keep_alive_timeout(options.ping_timeout.min(LONGEST));
-    #[cfg(feature = "ws")]
-    builder.http2().enable_connect_protocol();
     let place = Arc::new(place);
     let served = Arc::new((http.clone(), path));
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -184,13 +203,48 @@ async fn run<S>(
             Ok::<Response<Body>, Infallible>(response)
         }
     });
-    let mut served = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), service));
+    // Whoever comes after the end has one request, and it is not cut off before.
+    let late = hub.is_stopping();
+    let ended = if http2 {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(HEAD.into())
+            .keep_alive_interval(ping)
+            .keep_alive_timeout(options.ping_timeout.min(LONGEST));
+        #[cfg(feature = "ws")]
+        builder.enable_connect_protocol();
+        let served = builder.serve_connection(TokioIo::new(io), service);
+        let graceful = |served: Pin<&mut http2::Connection<_, _, _>>| served.graceful_shutdown();
+        until_stopped(hub, late, pin!(served), graceful).await
+    } else {
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(HEAD.into()).keep_alive(!late);
+        let served = builder.serve_connection(TokioIo::new(io), service);
+        let served = pin!(served.with_upgrades());
+        let graceful =
+            |served: Pin<&mut http1::UpgradeableConnection<_, _>>| served.graceful_shutdown();
+        until_stopped(hub, late, served, graceful).await
+    };
+    if let Err(error) = ended {
+        tracing::debug!(target: "caudal", %error, "a connection ended");
+    }
+}
+
+/// Runs a connection to its end, or until the server has stopped.
+async fn until_stopped<C: Future<Output = hyper::Result<()>>>(
+    hub: &Hub,
+    late: bool,
+    mut served: Pin<&mut C>,
+    graceful: impl FnOnce(Pin<&mut C>),
+) -> hyper::Result<()> {
     let stopped = Stopped::of(hub);
-    let ended = tokio::select! {
+    tokio::select! {
         biased;
         ended = &mut served => ended,
         () = stopped, if !late => {
-            served.as_mut().graceful_shutdown();
+            graceful(served.as_mut());
             let last = after(hub.deadline(), FAREWELL);
             match tokio::time::timeout_at(last, served).await {
                 Ok(ended) => ended,
@@ -198,9 +252,6 @@ async fn run<S>(
             }
         }
         () = tokio::time::sleep_until(after(hub.deadline(), FAREWELL)), if late => Ok(()),
-    };
-    if let Err(error) = ended {
-        tracing::debug!(target: "caudal", %error, "a connection ended");
     }
 }
 

@@ -27,7 +27,7 @@ use crate::router::Router;
 use crate::stats::Stats;
 
 /// The verbs that mean something here.
-pub(super) const METHODS: &str = "POST, GET, DELETE, PUT, OPTIONS";
+pub(super) const METHODS: &str = "POST, GET, HEAD, DELETE, PUT, OPTIONS";
 
 /// A router as an HTTP service: POST, WebSocket and sessions on one path.
 ///
