@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use http::header::UPGRADE;
@@ -19,7 +19,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
-use tokio_util::sync::WaitForCancellationFuture;
 
 use super::body::Body;
 use super::options::Options;
@@ -239,20 +238,29 @@ async fn until_stopped<C: Future<Output = hyper::Result<()>>>(
     mut served: Pin<&mut C>,
     graceful: impl FnOnce(Pin<&mut C>),
 ) -> hyper::Result<()> {
-    let stopped = Stopped::of(hub);
-    tokio::select! {
-        biased;
-        ended = &mut served => ended,
-        () = stopped, if !late => {
-            graceful(served.as_mut());
-            let last = after(hub.deadline(), FAREWELL);
-            match tokio::time::timeout_at(last, served).await {
-                Ok(ended) => ended,
-                Err(_) => Ok(()),
-            }
+    let mut stopped = pin!(hub.stop.cancelled());
+    let mut registered = false;
+    let ended = poll_fn(|cx| {
+        if let Poll::Ready(ended) = served.as_mut().poll(cx) {
+            return Poll::Ready(Some(ended));
         }
-        () = tokio::time::sleep_until(after(hub.deadline(), FAREWELL)), if late => Ok(()),
+        // This is polled with every request, and needs to be told once.
+        if registered && !hub.is_stopping() {
+            return Poll::Pending;
+        }
+        registered = true;
+        stopped.as_mut().poll(cx).map(|()| None)
+    });
+    if !late {
+        if let Some(ended) = ended.await {
+            return ended;
+        }
+        graceful(served.as_mut());
     }
+    let last = after(hub.deadline(), FAREWELL);
+    tokio::time::timeout_at(last, served)
+        .await
+        .unwrap_or(Ok(()))
 }
 
 /// What a request becomes may outlive it.
@@ -260,36 +268,6 @@ fn mark_upgrade(request: &mut Request<Incoming>, place: &Arc<Place>) {
     if request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT {
         let visit = Arc::new(Visit::begin(place, request.version()));
         request.extensions_mut().insert(visit);
-    }
-}
-
-/// Returns when the server stops. A task that asks often enough is told once.
-struct Stopped<'a> {
-    hub: &'a Hub,
-    cancelled: Pin<Box<WaitForCancellationFuture<'a>>>,
-    registered: bool,
-}
-
-impl<'a> Stopped<'a> {
-    fn of(hub: &'a Hub) -> Self {
-        Self {
-            hub,
-            cancelled: Box::pin(hub.stop.cancelled()),
-            registered: false,
-        }
-    }
-}
-
-impl Future for Stopped<'_> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // The connection's own task polls this with every request.
-        if self.registered && !self.hub.is_stopping() {
-            return Poll::Pending;
-        }
-        self.registered = true;
-        self.cancelled.as_mut().poll(cx)
     }
 }
 
