@@ -114,14 +114,24 @@ pub fn of_core(measures: &Measures) -> Vec<Target> {
     ]
 }
 
-/// What was missed of what repeats; a time may be missed on a busy machine.
+/// What is known to be missed.
+const OPEN: &str = include_str!("../open.txt");
+
+/// What is otherwise than it must be, of what repeats: a time may be missed on a busy
+/// machine. A target in the list of those that are open must be missed.
 #[must_use]
 pub fn missed(targets: &[Target]) -> Vec<String> {
-    targets
-        .iter()
-        .filter(|target| target.reaches(target.must) == Some(false) && !target.timed)
-        .map(|target| format!("{}: {}", target.subject, target.what))
-        .collect()
+    let repeats = targets.iter().filter(|target| !target.timed);
+    let judged = repeats.filter_map(|target| {
+        let name = format!("{}: {}", target.subject, target.what);
+        let open = OPEN.lines().any(|line| line == name);
+        match (target.reaches(target.must)?, open) {
+            (false, false) => Some(name),
+            (true, true) => Some(format!("{name} (holds, but is in open.txt)")),
+            _ => None,
+        }
+    });
+    judged.collect()
 }
 
 /// The targets as a table; `subject` is the head of its first column.
