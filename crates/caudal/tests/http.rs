@@ -247,6 +247,59 @@ async fn foreign_hosts_and_origins_are_refused() {
 }
 
 #[tokio::test]
+async fn a_page_of_another_site_cannot_ask_without_an_origin() {
+    let server = serve().await;
+    for (site, refused) in [
+        ("cross-site", true),
+        ("same-site", true),
+        ("same-origin", false),
+        ("none", false),
+    ] {
+        let head = format!("Sec-Fetch-Site: {site}\r\nAccept: text/event-stream\r\n");
+        for verb in ["GET", "DELETE", "PUT"] {
+            let mut wire = Wire::to(&server).await;
+            wire.send(&format!(
+                "{verb} /rpc HTTP/1.1\r\nHost: localhost\r\n{head}Content-Length: 0\r\n\r\n"
+            ))
+            .await;
+            assert_eq!(wire.head().await.status == 403, refused, "{verb} {site}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_one_post_leaves_the_next_does_not_find() {
+    let router = Router::new()
+        .method("login", |cx: Context| {
+            cx.peer().extensions().insert(Caller::new("ada"));
+            Ok(())
+        })
+        .method("who", |cx: Context| {
+            let caller = cx.peer().extensions().get::<Caller>();
+            Ok(caller.map(|caller| caller.name().to_owned()))
+        });
+    let server = serve_with(router, Config::default(), Options::default()).await;
+    let mut wire = Wire::to(&server).await;
+    let call = |method| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}"}}"#);
+    assert_eq!(wire.post(&call("login")).await.status, 200);
+    assert!(wire.post(&call("who")).await.json()["result"].is_null());
+}
+
+#[tokio::test]
+async fn a_mounted_service_waits_for_what_it_has_accepted() {
+    let http = Http::new(router());
+    let slow = r#"{"jsonrpc":"2.0","id":1,"method":"later","params":[200]}"#;
+    let asked = http.clone();
+    let answer = tokio::spawn(async move { asked.answer(http_request(slow)).await.status() });
+    until(|| http.stats().in_flight == 1).await;
+    http.shutdown(Duration::from_secs(30)).await;
+    assert!(answer.is_finished() || answer.await.unwrap() == StatusCode::OK);
+    assert_eq!(http.stats().in_flight, 0);
+    let late = http.answer(http_request(ADD)).await;
+    assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
 async fn a_preflight_is_answered_for_allowed_origins_only() {
     let mut options = Options::default();
     options.origins = Allowed::of(["https://app.example.com"]);
