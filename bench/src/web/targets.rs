@@ -50,8 +50,10 @@ fn served(measures: &Measures) -> Vec<Target> {
             "receives per call",
             1.0,
             traffic("post", |t| t.receives),
-        ),
-        Target::at_most(post, "sends per call", 1.0, traffic("post", |t| t.sends)),
+        )
+        // A request may come in two pieces.
+        .timed(),
+        Target::at_most(post, "sends per call", 1.0, traffic("post", |t| t.sends)).timed(),
         rate(batch, "batch", "jsonrpsee", 3.5).aim(6.0),
         count(batch, "batch", 320_000.0).aim(190_000.0),
         rate(socket, "ws-64", "bare", 0.7).aim(0.8),
@@ -62,7 +64,8 @@ fn served(measures: &Measures) -> Vec<Target> {
             "sends per call",
             0.05,
             traffic("ws-64", |t| t.sends),
-        ),
+        )
+        .timed(),
         rate(sockets, "ws-16", "jsonrpsee", 5.0).aim(6.0),
         Target::at_most(single, "p50, × bare", 1.25, ratio("ws-1", "bare"))
             .aim(1.1)
