@@ -160,7 +160,7 @@ Notes on HTTP and WebSocket
 - A batch counts as one call.
 - An event is sent when everybody has got the last. `bare` writes the same prebuilt
   bytes to one socket after the other. jsonrpsee is not among them: a turn of its had
-  no end, since somebody never got an event.
+  no end in time, and why was not looked into.
 - Calls made: 64 tasks on one thread. Over WebSocket they share one connection to
   the bare loop; by POST, the server is a blocking loop with a thread for each
   connection, and `hyper` is 64 connections of its own, one for each task.

@@ -51,7 +51,7 @@ fn served(measures: &Measures) -> Vec<Target> {
             1.0,
             traffic("post", |t| t.receives),
         )
-        // A request may come in two pieces.
+        // 1.01 was seen in a quick run, and why was not looked into: it does not fail one.
         .timed(),
         Target::at_most(post, "sends per call", 1.0, traffic("post", |t| t.sends)).timed(),
         rate(batch, "batch", "jsonrpsee", 3.5).aim(6.0),
