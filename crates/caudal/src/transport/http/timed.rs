@@ -114,6 +114,13 @@ impl<S> Timed<S> {
 
     /// Fails when the time is up.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        // Between requests nothing is due before a timer that was set for an earlier
+        // one. It wakes the connection's task, which is always the same.
+        let waits = |timer: &Pin<Box<Sleep>>| !timer.is_elapsed();
+        if !self.watch.amid.load(Relaxed) && self.timer.as_ref().is_some_and(waits) {
+            self.head_began = None;
+            return Poll::Pending;
+        }
         loop {
             let Some(deadline) = self.deadline() else {
                 // Looked at again when the socket is read again. The timer stays: one
