@@ -15,6 +15,8 @@ pub struct Target {
     at_least: bool,
     /// Whether it depends on how busy the machine is.
     timed: bool,
+    /// What a bare loop reaches, which does nothing that could be left out.
+    bare: Option<f64>,
 }
 
 impl Target {
@@ -33,6 +35,7 @@ impl Target {
             measured,
             at_least: false,
             timed: false,
+            bare: None,
         }
     }
 
@@ -65,6 +68,29 @@ impl Target {
     pub(crate) fn timed(mut self) -> Self {
         self.timed = true;
         self
+    }
+
+    /// What a bare loop reaches: more than that nothing can on this machine.
+    pub(crate) fn bare(mut self, reaches: Option<f64>) -> Self {
+        self.bare = reaches;
+        self
+    }
+
+    fn holds(&self) -> String {
+        let no = || match self.bare {
+            Some(bare) if self.at_least && Some(bare) < self.must => {
+                format!("**no**, nor does the bare loop: {}", number(bare))
+            }
+            _ => "**no**".to_owned(),
+        };
+        let word = match (self.measured, self.reaches(self.must)) {
+            (None, _) => "not measured",
+            (_, Some(true)) => "yes",
+            (_, Some(false)) => return no(),
+            (_, None) if self.reaches(self.aim) == Some(true) => "aim reached",
+            (_, None) => "aim missed",
+        };
+        word.to_owned()
     }
 
     fn reaches(&self, bound: Option<f64>) -> Option<bool> {
@@ -114,24 +140,14 @@ pub fn of_core(measures: &Measures) -> Vec<Target> {
     ]
 }
 
-/// What is known to be missed.
-const OPEN: &str = include_str!("../open.txt");
-
-/// What is otherwise than it must be, of what repeats: a time may be missed on a busy
-/// machine. A target in the list of those that are open must be missed.
+/// What is missed of what repeats: a time may be missed on a busy machine.
 #[must_use]
 pub fn missed(targets: &[Target]) -> Vec<String> {
-    let repeats = targets.iter().filter(|target| !target.timed);
-    let judged = repeats.filter_map(|target| {
-        let name = format!("{}: {}", target.subject, target.what);
-        let open = OPEN.lines().any(|line| line == name);
-        match (target.reaches(target.must)?, open) {
-            (false, false) => Some(name),
-            (true, true) => Some(format!("{name} (holds, but is in open.txt)")),
-            _ => None,
-        }
-    });
-    judged.collect()
+    let is_missed = |target: &&Target| !target.timed && target.reaches(target.must) == Some(false);
+    let missed = targets.iter().filter(is_missed);
+    missed
+        .map(|target| format!("{}: {}", target.subject, target.what))
+        .collect()
 }
 
 /// The targets as a table; `subject` is the head of its first column.
@@ -140,13 +156,6 @@ pub fn table(subject: &str, targets: &[Target]) -> Table {
     let mut table = Table::new(&[subject, "what", "must", "aim", "caudal", "holds"]);
     for target in targets {
         let sign = if target.at_least { "≥" } else { "≤" };
-        let holds = match (target.measured, target.reaches(target.must)) {
-            (None, _) => "not measured",
-            (_, Some(true)) => "yes",
-            (_, Some(false)) => "**no**",
-            (_, None) if target.reaches(target.aim) == Some(true) => "aim reached",
-            (_, None) => "aim missed",
-        };
         let must = target.must.map(|must| format!("{sign} {}", number(must)));
         table.row(vec![
             target.subject.to_owned(),
@@ -154,7 +163,7 @@ pub fn table(subject: &str, targets: &[Target]) -> Table {
             must.unwrap_or_default(),
             target.aim.map(number).unwrap_or_default(),
             target.measured.map(number).unwrap_or_default(),
-            holds.to_owned(),
+            target.holds(),
         ]);
     }
     table

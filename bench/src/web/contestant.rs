@@ -66,6 +66,7 @@ const SOCKETS: &[Contestant] = &[
 const FANS: &[Contestant] = &[
     serve("bare", &["bare-fan", "ws"]),
     serve("caudal", &["caudal", "ws"]),
+    peers("jsonrpsee", &["jsonrpsee", "ws"]),
 ];
 
 pub(super) const SCENES: [Scene; 6] = [

@@ -94,8 +94,11 @@ Notes on pipes and sockets
   is compared with `bare` in its own framing: lines, or Content-Length headers.
 - async-lsp, tower-lsp-server and lsp-server get a custom request `add` after
   `initialize`; rmcp gets `tools/call`, whose messages are longer.
-- Waking the other core may cost more than all that a server does for 64 calls:
-  the table for one core compares the work, the other what two cores make of it.
+- Waking the other core costs more than all that a server does for 64 calls: over
+  two cores the bare loop and caudal sleep about half of the time, and slower
+  servers hide their work behind the wait. So servers are compared with each other
+  on one core, and with 10,000 in flight, where they never sleep; over two cores no
+  server can pass the bare loop, whose figure is beside a row that is missed.
 - Writes are all calls of `write` and `writev`: also those by which a runtime
   wakes its own threads. What is sent on a socket is not counted.
 - 10,000 calls are more than a pipe holds: the rest of them wait in `load`.

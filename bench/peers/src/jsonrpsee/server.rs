@@ -1,11 +1,12 @@
 //! jsonrpsee's server: HTTP and WebSocket on one port.
 
 use std::io::{Read as _, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jsonrpsee::RpcModule;
 use jsonrpsee::core::SubscriptionResult;
-use jsonrpsee::server::{ServerBuilder, ServerConfig, SubscriptionSink};
+use jsonrpsee::server::{PendingSubscriptionSink, ServerBuilder, ServerConfig, SubscriptionSink};
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -15,17 +16,33 @@ use crate::Outcome;
 const CONNECTIONS: u32 = 5_000;
 
 #[derive(Default)]
-struct Subscribers(Mutex<Vec<Arc<SubscriptionSink>>>);
+struct Subscribers {
+    /// How many have asked: a subscription is answered before its sink is here.
+    asked: AtomicUsize,
+    sinks: Mutex<Vec<Arc<SubscriptionSink>>>,
+}
 
 impl Subscribers {
-    fn all(&self) -> Vec<Arc<SubscriptionSink>> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.clone()
+    /// All who have been told that they are subscribed.
+    async fn all(&self) -> Vec<Arc<SubscriptionSink>> {
+        loop {
+            let all = self.lock().clone();
+            if all.len() == self.asked.load(Ordering::Acquire) {
+                return all;
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
-    fn add(&self, sink: SubscriptionSink) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push(Arc::new(sink));
+    async fn add(&self, pending: PendingSubscriptionSink) -> SubscriptionResult {
+        self.asked.fetch_add(1, Ordering::AcqRel);
+        let sink = pending.accept().await?;
+        self.lock().push(Arc::new(sink));
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<SubscriptionSink>>> {
+        self.sinks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,15 +73,12 @@ fn methods() -> Result<RpcModule<Subscribers>, Box<dyn std::error::Error>> {
         "subscribe",
         "event",
         "unsubscribe",
-        |_, pending, subscribers, _| async move {
-            subscribers.add(pending.accept().await?);
-            SubscriptionResult::Ok(())
-        },
+        |_, pending, subscribers, _| async move { subscribers.add(pending).await },
     )?;
     module.register_async_method("fan", |params, subscribers, _| async move {
         let text: String = params.one()?;
         let event: Box<RawValue> = to_raw_value(&[text]).expect("a text serialises");
-        for subscriber in subscribers.all() {
+        for subscriber in subscribers.all().await {
             // Who has gone is missed by the other end.
             drop(subscriber.send(event.clone()).await);
         }
