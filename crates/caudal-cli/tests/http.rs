@@ -233,12 +233,11 @@ fn a_notification_that_is_not_accepted_says_why() {
         run(&tell).ends(3).prints("").complains(&["--token"]);
         run(&[&tell[..], &["--token", "s3cret"]].concat()).ends(0);
     }
-    let [post, ws, ..] = ways(&format!("{}/wrong", server.address()));
-    for to in [post, ws] {
+    for to in ways(&format!("{}/wrong", server.address())) {
         run(&["call", &to, "x", "--notify", "--token", "s3cret"])
             .ends(6)
             .prints("")
-            .complains(&["path"]);
+            .complains(&[&to, "404", "path"]);
     }
     let (address, _server) = answering("HTTP/1.1 501 Unsupported method\r\n\r\n");
     run(&["call", &format!("http://{address}/"), "x", "--notify"]).ends(6);

@@ -515,3 +515,91 @@ async fn the_first_call_takes_the_time_of_a_call() {
     fake.expect("POST").await.result("2");
     assert_eq!(second.await.unwrap().unwrap(), 2);
 }
+
+/// What the end of a session says about a notification that was answered so. A server
+/// of another make opens none before that.
+async fn told(foreign: bool, answer: impl FnOnce(Asked)) -> String {
+    let mut fake = Fake::start().await;
+    let (peer, _stream) = match foreign {
+        true => (open_foreign(&mut fake, Config::default(), 1).await, None),
+        false => {
+            let (peer, stream) = open(&mut fake, Router::new()).await;
+            (peer, Some(stream))
+        }
+    };
+    peer.notify("tell", ()).await.unwrap();
+    let asked = fake.expect("POST").await;
+    peer.close();
+    answer(asked);
+    tokio::spawn(async move {
+        loop {
+            fake.expect("DELETE").await.accept();
+        }
+    });
+    chain(&peer.closed().await)
+}
+
+#[tokio::test]
+async fn a_notification_that_is_not_accepted_is_the_reason_of_the_end() {
+    let null = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"too much"}}"#;
+    for foreign in [true, false] {
+        assert_eq!(told(foreign, Asked::accept).await, "closed by this side");
+        for (status, body, part) in [
+            ("401 Unauthorized", "", "HTTP 401"),
+            ("500 Internal Server Error", "no", "HTTP 500"),
+            ("200 OK", "<html>", "HTTP 200"),
+            ("200 OK", null, "too much"),
+        ] {
+            let heard = told(foreign, |asked| asked.answer(status, "", body)).await;
+            assert!(heard.contains(part), "{part}: {heard}");
+            assert!(heard.starts_with("the connection failed"), "{heard}");
+        }
+        let heard = told(foreign, drop).await;
+        assert!(heard.contains("may or may not"), "{heard}");
+    }
+    let not_found = |asked: Asked| asked.answer("404 Not Found", "", "");
+    assert!(told(true, not_found).await.contains("HTTP 404"));
+    assert!(told(false, not_found).await.contains("is gone"));
+}
+
+#[tokio::test]
+async fn a_notification_before_the_last_may_be_the_one_that_is_not_accepted() {
+    let mut fake = Fake::start().await;
+    let peer = open_foreign(&mut fake, Config::default(), 1).await;
+    peer.notify("first", ()).await.unwrap();
+    peer.notify("last", ()).await.unwrap();
+    let first = fake.expect("POST").await;
+    first.answer("500 Internal Server Error", "", "no");
+    fake.expect("POST").await.accept();
+    peer.close();
+    let heard = chain(&peer.closed().await);
+    assert!(heard.contains("HTTP 500"), "{heard}");
+}
+
+#[tokio::test]
+async fn a_notification_that_is_not_accepted_in_time_is_the_reason_too() {
+    let mut fake = Fake::start().await;
+    let (peer, _stream) = open(&mut fake, Router::new()).await;
+    peer.notify("tell", ()).await.unwrap();
+    let _asked = fake.expect("POST").await;
+    peer.close();
+    // The session ends all the same.
+    fake.expect("DELETE").await.accept();
+    let reason = peer.closed().await;
+    let cause = std::error::Error::source(&reason).unwrap();
+    let cause: &std::io::Error = cause.downcast_ref().unwrap();
+    assert_eq!(cause.kind(), std::io::ErrorKind::TimedOut);
+}
+
+#[tokio::test]
+async fn a_goodbye_that_takes_long_is_no_failure_of_what_was_told() {
+    let mut fake = Fake::start().await;
+    let (peer, _stream) = open(&mut fake, Router::new()).await;
+    peer.notify("tell", ()).await.unwrap();
+    let asked = fake.expect("POST").await;
+    peer.close();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    asked.accept();
+    let _goodbye = fake.expect("DELETE").await;
+    assert!(peer.closed().await.is_local());
+}

@@ -105,6 +105,7 @@ impl From<Ended> for CloseReason {
             Ended::Over => Self::remote_with(ended),
             // Its kind says whether it is a matter of being let in.
             Ended::Status(status) => Self::failed(refused(status)),
+            Ended::Slow => Self::failed(io::Error::new(io::ErrorKind::TimedOut, ended)),
             ended => Self::failed(ended),
         }
     }
@@ -414,9 +415,9 @@ pub(crate) struct SessionTransport {
     messages: PollSender<(Bytes, Calls)>,
     open: Arc<Open>,
     closed: CancellationToken,
-    uplink: Option<JoinHandle<()>>,
+    uplink: Option<JoinHandle<Option<CloseReason>>>,
     downlink: AbortHandle,
-    closing: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    closing: Option<Pin<Box<dyn Future<Output = Option<CloseReason>> + Send>>>,
 }
 
 impl SessionTransport {
@@ -479,25 +480,33 @@ impl Transport for SessionTransport {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until what was sent is accepted, and ends the session.
+    /// Waits until what was sent is accepted, and ends the session. What was not
+    /// accepted, and no call could say so, is the reason.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        let (closed, messages) = (&self.closed, &mut self.messages);
+        let (session, closed) = (&self.session, &self.closed);
+        let messages = &mut self.messages;
         let (uplink, downlink) = (&mut self.uplink, &self.downlink);
         let closing = self.closing.get_or_insert_with(|| {
             messages.close();
             closed.cancel();
             downlink.abort();
-            let uplink = uplink.take();
+            let (session, uplink) = (Arc::clone(session), uplink.take());
             Box::pin(async move {
-                let Some(mut uplink) = uplink else { return };
-                if tokio::time::timeout(FLUSH, &mut uplink).await.is_err() {
-                    uplink.abort();
-                }
+                let mut uplink = uplink?;
+                let more = match tokio::time::timeout(FLUSH, &mut uplink).await {
+                    Ok(more) => more.ok().flatten(),
+                    Err(_) => {
+                        uplink.abort();
+                        Some(Ended::Slow.into())
+                    }
+                };
+                session.end().await;
+                more
             })
         });
         // Nobody looks at them any more, and nobody is to wait for that.
         while let Poll::Ready(Some(_)) = self.frames.poll_recv(cx) {}
-        closing.as_mut().poll(cx).map(|()| None)
+        closing.as_mut().poll(cx)
     }
 
     fn keeps_calls(&self) -> bool {

@@ -32,6 +32,8 @@ pub(super) struct Uplink {
     /// Responses that are still being read.
     reading: JoinSet<()>,
     begun: bool,
+    /// Why a message that no call waits for was not accepted.
+    fault: Option<Box<Fault>>,
 }
 
 impl Uplink {
@@ -42,27 +44,32 @@ impl Uplink {
             open: Arc::clone(open),
             reading: JoinSet::new(),
             begun: false,
+            fault: None,
         }
     }
 
-    /// Sends all messages, and ends the session when there are no more.
+    /// Sends all messages, and says in the end what of them was not accepted, if no
+    /// call could say so.
     pub(super) async fn run(
         mut self,
         mut queue: mpsc::Receiver<(Bytes, Calls)>,
         closed: CancellationToken,
-    ) {
+    ) -> Option<CloseReason> {
+        let mut end = None;
         while let Some((text, calls)) = queue.recv().await {
             if let Err(reason) = self.post(text, calls).await {
                 // What is still in the queue stays there: it was not sent.
                 tokio::select! {
-                    _ = self.frames.send(Frame::End(reason)) => closed.cancelled().await,
+                    _ = self.frames.send(Frame::End(reason.clone())) => closed.cancelled().await,
                     () = closed.cancelled() => {}
                 }
+                end = Some(reason);
                 break;
             }
         }
         self.reading.shutdown().await;
-        self.session.end().await;
+        let fault = self.fault.map(|fault| io::Error::from(*fault));
+        fault.map(CloseReason::failed).or(end)
     }
 
     async fn post(&mut self, text: Bytes, calls: Calls) -> Result<(), CloseReason> {
@@ -102,8 +109,14 @@ impl Uplink {
             },
         };
         self.begun = true;
-        if let Some(answer) = answer {
-            self.read_apart(answer, calls);
+        match answer {
+            None => {}
+            // It is accepted when the whole response says nothing else.
+            Some(answer) if calls.is_empty() && !answers_with_events(&answer) => {
+                let fault = read_whole(&self.session, &self.frames, answer, calls).await;
+                self.fault = fault.or(self.fault.take());
+            }
+            Some(answer) => self.read_apart(answer, calls),
         }
         Ok(())
     }
@@ -183,18 +196,33 @@ async fn accept(session: &Session, answer: Answer) -> Result<Option<Answer>, Clo
     }
 }
 
+fn answers_with_events(answer: &Answer) -> bool {
+    answer.status.is_success() && is_events(&answer.headers)
+}
+
 /// Passes on what a response says.
-async fn read(session: Arc<Session>, frames: Frames, answer: Answer, mut calls: Calls) {
-    if answer.status.is_success() && is_events(&answer.headers) {
-        return read_events(session, frames, answer, calls).await;
+async fn read(session: Arc<Session>, frames: Frames, answer: Answer, calls: Calls) {
+    match answers_with_events(&answer) {
+        true => read_events(session, frames, answer, calls).await,
+        // There are calls that say it.
+        false => drop(read_whole(&session, &frames, answer, calls).await),
     }
+}
+
+/// The same for one that is no events; returns what is wrong if no call can say it.
+async fn read_whole(
+    session: &Session,
+    frames: &Frames,
+    answer: Answer,
+    mut calls: Calls,
+) -> Option<Box<Fault>> {
     let (status, limit) = (answer.status, session.policy.max_message);
     let mut found = VecDeque::new();
     let read = answer.read(limit);
     let read = match calls.is_empty() {
         true => match timeout(session.rest, read).await {
             Ok(read) => read,
-            Err(_) => return,
+            Err(_) => return None,
         },
         false => read.await,
     };
@@ -205,7 +233,8 @@ async fn read(session: Arc<Session>, frames: Frames, answer: Answer, mut calls: 
         }
         Err(_) => calls.fail(&Fault::lost(&Unfinished), &mut found),
     }
-    pass(&frames, &mut found).await;
+    pass(frames, &mut found).await;
+    calls.take_fault()
 }
 
 async fn read_events(session: Arc<Session>, frames: Frames, mut answer: Answer, mut calls: Calls) {
