@@ -833,3 +833,68 @@ async fn a_batch_during_a_shutdown_is_refused_as_a_batch() {
     raw.end().await;
     stopping.await.unwrap();
 }
+
+/// The causes of the end, as they are told.
+fn told(reason: &caudal::CloseReason) -> (bool, Option<std::io::ErrorKind>) {
+    let cause = std::error::Error::source(reason);
+    let cause = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    (reason.is_local(), cause.map(std::io::Error::kind))
+}
+
+const LATE: (bool, Option<std::io::ErrorKind>) = (false, Some(std::io::ErrorKind::TimedOut));
+
+#[tokio::test(start_paused = true)]
+async fn a_close_that_could_not_send_everything_says_so() {
+    for close in [true, false] {
+        let (here, _there) = tokio::io::duplex(16);
+        let stream = caudal::transport::Stream::new(here, caudal::Framing::Line, 1 << 20);
+        let peer = Peer::start(stream, Router::new());
+        peer.notify("log", ("this does not fit",)).await.unwrap();
+        let reason = match close {
+            true => {
+                peer.close();
+                peer.closed().await
+            }
+            false => peer.shutdown(Duration::from_secs(1)).await,
+        };
+        assert_eq!(told(&reason), LATE, "{reason:?}");
+        let error = peer.notify("log", ("more",)).await.unwrap_err();
+        assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
+    }
+}
+
+/// Takes everything, and never closes.
+struct Lasting;
+
+impl caudal::transport::Transport for Lasting {
+    fn poll_receive(
+        &mut self,
+        _: &mut TaskContext<'_>,
+    ) -> std::task::Poll<Result<Option<&[u8]>, caudal::transport::ReceiveError>> {
+        std::task::Poll::Pending
+    }
+
+    fn poll_send(
+        &mut self,
+        _: &mut TaskContext<'_>,
+        out: &mut caudal::transport::BytesMut,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        out.clear();
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(
+        &mut self,
+        _: &mut TaskContext<'_>,
+    ) -> std::task::Poll<Option<caudal::CloseReason>> {
+        std::task::Poll::Pending
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transport_that_does_not_close_is_let_go_and_that_is_told() {
+    let peer = Peer::start(Lasting, Router::new());
+    peer.notify("log", ("a",)).await.unwrap();
+    peer.close();
+    assert_eq!(told(&peer.closed().await), LATE);
+}

@@ -4,6 +4,7 @@
 //! what is in them, and sends all that is due in one go.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -55,6 +56,8 @@ struct Core {
     refusing: bool,
     /// Whether only what is written already is still sent.
     closing: bool,
+    /// Why that could not be sent.
+    unsendable: Option<io::Error>,
     last_active: Option<Instant>,
     /// By when the message that is coming in must be whole.
     whole_by: Option<Instant>,
@@ -89,6 +92,7 @@ impl<'t, T: Transport> Driver<'t, T> {
                 ending: None,
                 refusing: false,
                 closing: false,
+                unsendable: None,
                 last_active: (!idle.is_zero()).then(Instant::now),
                 whole_by: None,
                 received: 0,
@@ -96,6 +100,13 @@ impl<'t, T: Transport> Driver<'t, T> {
                 registered: false,
             },
         }
+    }
+
+    /// Why something was left unsent in the end, if it was.
+    pub(super) fn unsent(mut self) -> Option<CloseReason> {
+        let late = || (!self.core.out.is_empty()).then(Unsent::late);
+        let cause = self.core.unsendable.take().or_else(late);
+        cause.map(CloseReason::failed)
     }
 
     fn receive(&mut self, cx: &mut Context<'_>) -> Result<Stop, CloseReason> {
@@ -172,7 +183,10 @@ impl<'t, T: Transport> Driver<'t, T> {
             // If the other side has ended its output before, it is gone in good
             // order.
             Poll::Ready(Err(error)) => Err(match core.ending.take() {
-                Some((reason, _)) => reason,
+                Some((reason, _)) => {
+                    core.unsendable = Some(error);
+                    reason
+                }
                 None => CloseReason::failed(error),
             }),
             _ => {
@@ -555,3 +569,14 @@ struct Slow;
 #[derive(Debug, thiserror::Error)]
 #[error("nothing was sent or received for too long")]
 struct Idle;
+
+/// A connection could not be closed in good order.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection was closed before it took what was sent last")]
+pub(super) struct Unsent;
+
+impl Unsent {
+    pub(super) fn late() -> io::Error {
+        io::Error::new(io::ErrorKind::TimedOut, Self)
+    }
+}

@@ -254,6 +254,11 @@ impl Peer {
     }
 
     /// Returns when the connection has ended, with the reason.
+    ///
+    /// If this side has closed it, [`CloseReason::is_local`] says that all that was
+    /// written has been sent, and over HTTP accepted. If not, the reason is what
+    /// went wrong; an [`io::Error`](std::io::Error) of the kind
+    /// [`TimedOut`](std::io::ErrorKind::TimedOut) if it took too long.
     pub async fn closed(&self) -> CloseReason {
         let mut states = self.watch();
         loop {
@@ -265,7 +270,8 @@ impl Peer {
     }
 
     /// Closes the connection: what is written already is sent, calls that wait
-    /// fail, handlers that run are cancelled.
+    /// fail, handlers that run are cancelled. [`closed`](Self::closed) says whether
+    /// it could be sent.
     pub fn close(&self) {
         self.link.order(Order::Close);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use caudal_core::CloseReason;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::driver::Driver;
+use super::driver::{Driver, Unsent};
 use super::handle::Peer;
 use super::link::{Link, Order};
 use crate::config::Config;
@@ -154,14 +154,16 @@ async fn live<T: Transport>(
     link.announce_closed(more);
 }
 
-/// Runs one connection to its end, and closes its transport, which may know more
-/// about that end.
+/// Runs one connection to its end, and closes its transport. If this side has ended
+/// it, there may be more to say: what was left unsent, and what the transport knows.
 async fn run<T: Transport>(
     link: &Arc<Link>,
     router: &Arc<Router>,
     mut transport: T,
 ) -> (CloseReason, Option<CloseReason>) {
-    let reason = Driver::new(&mut transport, link, router).await;
+    let mut driver = Driver::new(&mut transport, link, router);
+    let reason = (&mut driver).await;
+    let unsent = driver.unsent();
     if !link.reconnects() || reason.is_local() {
         // Nobody waits for an answer while the transport takes its time.
         link.close(reason.clone());
@@ -173,7 +175,13 @@ async fn run<T: Transport>(
         tokio::spawn(close);
         return (reason, None);
     }
-    let more = close.await.ok().flatten().filter(|_| reason.is_local());
+    let closed = close.await;
+    let more = match closed {
+        _ if unsent.is_some() => unsent,
+        Ok(more) => more,
+        Err(_) => Some(CloseReason::failed(Unsent::late())),
+    };
+    let more = more.filter(|_| reason.is_local());
     (reason, more)
 }
 
