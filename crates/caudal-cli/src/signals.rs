@@ -1,36 +1,67 @@
 //! What asks the program to end.
 
 use std::io;
+use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
+
+/// So long the program may take to see a signal; then it hangs.
+const HANGS: Duration = Duration::from_secs(1);
 
 /// Ctrl-C and SIGTERM, from when this is made.
-pub(crate) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
+///
+/// A thread of their own waits for them. If nobody takes one, because the program
+/// hangs where it writes to somebody who does not read, the thread ends the program.
+pub(crate) struct Signals(mpsc::UnboundedReceiver<oneshot::Sender<()>>);
 
 impl Signals {
     pub(crate) fn new() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind)
-                .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))
-        };
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-        })
+        let (sender, signals) = mpsc::unbounded_channel();
+        watch(sender)
+            .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
+        Ok(Self(signals))
     }
 
     /// Returns when one comes.
     pub(crate) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+        match self.0.recv().await {
+            Some(taken) => drop(taken.send(())),
+            None => std::future::pending().await,
         }
     }
+}
+
+fn watch(sender: mpsc::UnboundedSender<oneshot::Sender<()>>) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let entered = runtime.enter();
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    drop(entered);
+    let watch = async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            let (take, taken) = oneshot::channel();
+            let _ = sender.send(take);
+            if !matches!(tokio::time::timeout(HANGS, taken).await, Ok(Ok(()))) {
+                end();
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    thread.spawn(move || runtime.block_on(watch))?;
+    Ok(())
+}
+
+#[expect(clippy::exit, reason = "the main thread does not come back")]
+fn end() -> ! {
+    std::process::exit(Exit::Interrupted as i32)
 }
 
 /// Does what may block for ever, so that a signal is seen meanwhile.

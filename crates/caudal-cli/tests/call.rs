@@ -3,8 +3,9 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use support::{Outcome, PROGRAM, Served, answering, caudal, fake, finish, nobody, path, run};
+use support::{Outcome, PROGRAM, Served, answering, caudal, fake, finish, nobody, path, run, wait};
 
 mod support;
 
@@ -559,4 +560,32 @@ fn an_interrupted_call_ends_with_130_and_leaves_no_program() {
     while !ended() {
         assert!(began.elapsed() < support::LIMIT, "the program still runs");
     }
+}
+
+/// Calls a server that says this, with a stderr that nobody reads, and interrupts it.
+fn interrupted_unread(said: String) {
+    let (address, _server) = fake(move |_, stream| {
+        // The other side goes without reading all.
+        let _ = stream.write_all(said.as_bytes());
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let mut command = caudal(&["call", &format!("tcp://{address}"), "x", "--verbose"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let unread = child.stderr.take().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    signal(&child, "INT");
+    assert_eq!(wait(&mut child).code(), Some(130));
+    drop(unread);
+}
+
+#[test]
+fn a_signal_ends_it_also_if_nobody_reads_what_it_says() {
+    let long = "x".repeat(200_000);
+    // What it shows while it waits,
+    interrupted_unread(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{long}\"}}\n"));
+    // and what it says in the end.
+    interrupted_unread(format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{{\"code\":1,\"message\":\"{long}\"}}}}\n"
+    ));
 }
