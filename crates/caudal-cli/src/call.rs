@@ -317,10 +317,8 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
             Exit::Unreachable,
             "the certificate is not trusted; SSL_CERT_FILE may name a file of those to trust",
         ),
-        TlsError::NoSystemRoots { .. } => (
-            Exit::Unreachable,
-            "install them, or name a file of those to trust in SSL_CERT_FILE",
-        ),
+        // It says itself what to do.
+        TlsError::NoSystemRoots { .. } => (Exit::Unreachable, ""),
         _ => (Exit::Usage, ""),
     }
 }
@@ -534,7 +532,7 @@ mod tests {
                 },
                 "SSL_CERT_FILE",
             ),
-            (TlsError::NoSystemRoots { cause: None }, "SSL_CERT_FILE"),
+            (TlsError::NoSystemRoots { cause: None }, ""),
         ];
         for (error, part) in cases {
             let (exit, hint) = sort(&https, &error.into());

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread::JoinHandle;
 
-use support::{Served, caudal, finish, nobody, paste, run};
+use support::{Served, caudal, finish, nobody, paste, path, run};
 
 mod support;
 
@@ -167,6 +167,22 @@ fn whoever_does_not_speak_tls_ends_with_4() {
         outcome.ends(4).prints("").complains(&[&to]);
         assert!(!outcome.stderr.contains("JSON-RPC"), "{outcome:?}");
     }
+}
+
+#[test]
+fn without_certificates_to_trust_it_says_how_to_get_some() {
+    let empty = path("empty.pem");
+    std::fs::write(&empty, "").unwrap();
+    let to = format!("https://{}/", silent());
+    let mut command = caudal(&["call", &to, "x"]);
+    command
+        .env("SSL_CERT_FILE", &empty)
+        .env_remove("SSL_CERT_DIR");
+    let outcome = finish(command, "");
+    outcome.ends(4).complains(&[&to, "SSL_CERT_FILE"]);
+    // That is for who writes programs.
+    assert!(!outcome.stderr.contains("ClientTls"), "{outcome:?}");
+    assert_eq!(outcome.stderr.matches("SSL_CERT_FILE").count(), 1);
 }
 
 #[test]

@@ -83,7 +83,13 @@ pub enum TlsError {
         certificate: String,
     },
     /// This machine has no certificates that a client could believe.
-    #[error("the system has no root certificates; `ClientTls::with_roots` takes others")]
+    ///
+    /// A program can do without them:
+    /// [`ClientTls::with_roots`](super::ClientTls::with_roots) takes others.
+    #[error(
+        "the system has no root certificates; install them, or name a file of those to trust in \
+         SSL_CERT_FILE"
+    )]
     NoSystemRoots {
         /// What the system says.
         #[source]
