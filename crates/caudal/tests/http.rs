@@ -55,6 +55,80 @@ async fn ask(server: &Server, verb: &str, head: &str) -> Answer {
     Wire::to(server).await.request(verb, &head, ADD).await
 }
 
+/// A client that sends everything before it reads anything: what it has read when it
+/// could send no more, or when the answer was there.
+async fn send_all(server: &Server, head: &str, pieces: usize, piece: &str) -> String {
+    use std::io::{Read, Write};
+    let address = server.endpoint().to_string();
+    let address = address.split('/').nth(2).unwrap().to_owned();
+    let (head, piece) = (head.to_owned(), piece.to_owned());
+    let sending = tokio::task::spawn_blocking(move || {
+        let mut socket = std::net::TcpStream::connect(address).unwrap();
+        let limit = Some(Duration::from_secs(60));
+        socket.set_read_timeout(limit).unwrap();
+        socket.set_write_timeout(limit).unwrap();
+        socket.write_all(head.as_bytes()).unwrap();
+        for _ in 0..pieces {
+            if let Err(error) = socket.write_all(piece.as_bytes()) {
+                return error.to_string();
+            }
+        }
+        let mut buffer = [0; 4096];
+        match socket.read(&mut buffer) {
+            Ok(count) => String::from_utf8_lossy(&buffer[..count]).into_owned(),
+            Err(error) => error.to_string(),
+        }
+    });
+    sending.await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_refused_may_send_everything_before_it_reads_so() {
+    const PIECES: usize = 64;
+    let mut options = Options::default();
+    options.tokens.push("s3cret".into());
+    let server = serve_with(router(), Config::default(), options).await;
+    let piece = "x".repeat(1 << 20);
+    let chunk = format!("{:x}\r\n{piece}\r\n", piece.len());
+    let head = "Host: localhost\r\nContent-Type: application/json\r\n";
+    let known = format!("{head}Authorization: Bearer s3cret\r\n");
+    let length = format!("Content-Length: {}\r\n", PIECES << 20);
+    let chunked = "Transfer-Encoding: chunked\r\n".to_owned();
+    for (status, path, head, size, piece) in [
+        (413, "rpc", &known, &length, &piece),
+        (413, "rpc", &known, &chunked, &chunk),
+        (401, "rpc", &head.to_owned(), &length, &piece),
+        (404, "other", &known, &length, &piece),
+    ] {
+        let head = format!("POST /{path} HTTP/1.1\r\n{head}{size}\r\n");
+        let read = send_all(&server, &head, PIECES, piece).await;
+        assert!(read.starts_with(&format!("HTTP/1.1 {status}")), "{read}");
+    }
+    // There are limits to that.
+    let length = format!("Content-Length: {}\r\n", 1_u64 << 40);
+    let head = format!("POST /rpc HTTP/1.1\r\n{known}{length}\r\n");
+    let read = send_all(&server, &head, 4 * PIECES, &piece).await;
+    assert!(!read.starts_with("HTTP/1.1"), "{read}");
+}
+
+#[tokio::test]
+async fn a_refused_body_that_came_to_its_end_leaves_the_connection_as_it_was() {
+    let mut config = Config::default();
+    config.policy.max_message = 100_000;
+    let server = serve_with(router(), config, Options::default()).await;
+    let mut wire = Wire::to(&server).await;
+    let long = " ".repeat(500_000);
+    let refused = wire.post(&long).await;
+    assert_eq!(refused.status, 413);
+    assert_eq!(wire.post(ADD).await.json()["result"], 3);
+    // Who asks whether to send is told not to, and sends nothing.
+    let head = "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    let expect = "Expect: 100-continue\r\nContent-Length: 200000\r\n\r\n";
+    wire.send(&format!("{head}{expect}")).await;
+    assert_eq!(wire.answer().await.status, 413);
+    assert_eq!(wire.end().await, "");
+}
+
 /// Proves: J25, C40
 #[tokio::test]
 async fn every_answer_is_200_also_an_error() {

@@ -12,6 +12,7 @@ mod body;
 pub(crate) mod client;
 mod dial;
 mod guard;
+mod linger;
 mod options;
 mod secure;
 mod serve;

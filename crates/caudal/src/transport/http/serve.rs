@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
 use super::body::Body;
+use super::linger::Lingering;
 use super::options::Options;
 use super::service::Http;
 use super::timed::{Timed, Watch};
@@ -191,6 +192,7 @@ async fn run<S>(
             mark_upgrade(&mut request, &place);
         }
         mark(request.extensions_mut());
+        let request = Lingering::wrap(request);
         let served = Arc::clone(&served);
         async move {
             let (http, path) = &*served;

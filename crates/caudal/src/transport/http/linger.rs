@@ -1,0 +1,113 @@
+//! What a client still sends when it has been answered: read and dropped, for a while.
+//!
+//! A connection that is closed while bytes are unread is reset. A client that reads
+//! only when it has sent everything would then see that instead of the answer.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::EXPECT;
+use http::{Request, Version};
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+/// So much is dropped at most,
+const MOST: u64 = 64 << 20;
+/// and for so long,
+const LONGEST: Duration = Duration::from_secs(10);
+/// unless nothing comes for so long.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Who sends so little does not ask first.
+const LITTLE: u64 = 1024;
+
+/// The body of a request. If it was not read to its end, the rest of it is dropped in
+/// a task of its own, while the answer is sent.
+#[derive(Debug)]
+pub(super) struct Lingering {
+    /// `None` when there is no more to come.
+    body: Option<Incoming>,
+    lingers: bool,
+}
+
+impl Lingering {
+    pub(super) fn wrap(request: Request<Incoming>) -> Request<Self> {
+        let lingers = match request.version() {
+            // A stream can be ended by itself.
+            Version::HTTP_2 => false,
+            _ => !asks_first(&request),
+        };
+        request.map(|body| Self {
+            body: Some(body),
+            lingers,
+        })
+    }
+}
+
+/// Whether the client sends its body only if it is told to: who is refused sends the
+/// next request instead.
+fn asks_first(request: &Request<Incoming>) -> bool {
+    let size = request.body().size_hint();
+    let little = size.exact().is_some_and(|size| size <= LITTLE);
+    !little && request.headers().contains_key(EXPECT)
+}
+
+impl http_body::Body for Lingering {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(Pin::new(body).poll_frame(cx));
+        if !matches!(frame, Some(Ok(_))) {
+            self.body = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Incoming::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let none = || SizeHint::with_exact(0);
+        self.body.as_ref().map_or_else(none, Incoming::size_hint)
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        if !self.lingers || self.is_end_stream() {
+            return;
+        }
+        if let (Some(body), Ok(runtime)) = (self.body.take(), Handle::try_current()) {
+            runtime.spawn(timeout(LONGEST, drain(body)));
+        }
+    }
+}
+
+/// Drops what comes, until there is no more or it is too much. The connection goes on
+/// in the one case, and is closed in the other.
+async fn drain(mut body: Incoming) {
+    let mut left = MOST;
+    loop {
+        let next = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+        let Ok(Some(Ok(frame))) = timeout(SILENCE, next).await else {
+            return;
+        };
+        let size = frame.data_ref().map_or(0, Bytes::len) as u64;
+        match left.checked_sub(size) {
+            Some(less) => left = less,
+            None => return,
+        }
+    }
+}
