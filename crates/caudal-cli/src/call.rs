@@ -132,18 +132,16 @@ fn endpoint_first<'w>(
         )));
     };
     let framing = call.framing.map(Into::into);
-    let endpoint = endpoint::parse(first, framing).map_err(|failure| {
-        let swapped = rest
-            .first()
-            .filter(|second| second.parse::<Endpoint>().is_ok());
-        match swapped {
-            Some(second) => Failure::usage(format!(
-                "the endpoint stands first: caudal call {} {}",
-                params::quote(second),
-                params::quote(first),
-            )),
-            None => failure,
+    let endpoint = endpoint::parse(first, framing).map_err(|failure| match rest.first() {
+        Some(second) if second.parse::<Endpoint>().is_ok() => Failure::usage(format!(
+            "the endpoint stands first: caudal call {} {}",
+            params::quote(second),
+            params::quote(first),
+        )),
+        Some(second) if second.starts_with(['[', '{']) => {
+            Failure::usage(format!("ENDPOINT is missing before `{first}`; {FORMS}"))
         }
+        _ => failure,
     })?;
     if *endpoint.address() == Address::Stdio {
         return Err(Failure::usage(
@@ -217,7 +215,9 @@ async fn ask(
             Err(violation(&target.endpoint, &text))
         }
         _ if matches!(failed, CallError::Timeout) && peer.stats().invalid > 0 => {
-            let text = format!("a message of more than {MAX_ANSWER} bytes");
+            let text = format!(
+                "no message can be found in what it sends, or one has more than {MAX_ANSWER} bytes"
+            );
             Err(violation(&target.endpoint, &text))
         }
         _ => Err(not_answered(target, &failed)),
@@ -286,6 +286,9 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
         }
         io::ErrorKind::InvalidData => (Exit::Protocol, PATH_HINT),
         io::ErrorKind::Unsupported => (Exit::Usage, ""),
+        io::ErrorKind::InvalidInput if matches!(endpoint.address(), Address::Unix { .. }) => {
+            (Exit::Usage, "no socket can have it; use a shorter path")
+        }
         io::ErrorKind::NotFound if command => (
             Exit::Unreachable,
             "there is no such program; give its path, or look at PATH",
@@ -323,7 +326,7 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
     }
 }
 
-const TOKEN_HINT: &str = "give a token with `--token` or CAUDAL_TOKEN";
+const TOKEN_HINT: &str = "give the right token with `--token` or CAUDAL_TOKEN";
 
 fn not_answered(target: &Target, error: &CallError) -> Failure {
     let endpoint = &target.endpoint;
@@ -369,11 +372,22 @@ fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
 /// The server's own error; or HTTP's, in the form of one.
 fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
     if let Some((exit, hint)) = fault(endpoint, error) {
+        if let Some(body) = unexpected(error) {
+            return violation(endpoint, &format!("{}: `{body}`", error.message));
+        }
         let text = format!("`{endpoint}`: {}", error.message);
         return Failure::new(exit, with_hint(text, hint));
     }
     let json = serde_json::to_string(error).unwrap_or_else(|_| error.to_string());
     Failure::rpc(layout(&json, Style::of(&io::stderr())))
+}
+
+/// The body of a response whose status says that all is well.
+fn unexpected(error: &JsonRpcError) -> Option<&str> {
+    let data = error.data.as_ref()?;
+    let status = data.get("status")?.as_u64()?;
+    let body = data.get("body")?.as_str()?;
+    matches!(status, 200..=299).then_some(body)
 }
 
 /// What the transport says in the form of an error: no server has sent it.
@@ -439,9 +453,11 @@ fn io_cause(reason: &CloseReason) -> Option<&io::Error> {
 
 fn violation(endpoint: &Endpoint, text: &str) -> Failure {
     let text = format!("`{endpoint}` does not answer with JSON-RPC: {text}");
-    let hint = match is_url(endpoint) {
-        true => PATH_HINT,
-        false => "is it the right port, and the right `--framing`?",
+    let hint = match endpoint.address() {
+        _ if is_url(endpoint) => PATH_HINT,
+        Address::Command { .. } => "does it serve JSON-RPC, and with this `--framing`?",
+        Address::Unix { .. } => "is it the right socket, and the right `--framing`?",
+        _ => "is it the right port, and the right `--framing`?",
     };
     Failure::new(Exit::Protocol, with_hint(text, hint))
 }

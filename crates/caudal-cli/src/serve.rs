@@ -42,6 +42,13 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
 
 fn endpoint(serve: &Serve) -> Result<Endpoint, Failure> {
     let framing = serve.framing.map(Into::into);
+    if !serve.listen.contains(':') {
+        return Err(Failure::usage(format!(
+            "`{}` is no endpoint; write one such as http://127.0.0.1:4100/rpc, \
+             tcp://127.0.0.1:4100 or unix:PATH",
+            serve.listen,
+        )));
+    }
     let endpoint = endpoint::parse(&serve.listen, framing)?;
     let (Address::Http { url, .. } | Address::WebSocket { url }) = endpoint.address() else {
         return Ok(endpoint);
@@ -100,6 +107,10 @@ fn not_listening(error: &Error) -> Failure {
             "`{endpoint}` can be reached from other machines; if that is meant, say \
              `--allow-remote`, and better with `--token`"
         )),
+        // It says itself what to do.
+        Error::Listen { endpoint, cause } if cause.kind() == io::ErrorKind::AlreadyExists => {
+            Failure::usage(format!("cannot listen on `{endpoint}`: {}", chain(cause)))
+        }
         // The library has hints of its own, for who writes a program.
         Error::Listen { endpoint, cause } => Failure::usage(format!(
             "cannot listen on `{endpoint}`: {}; {}",

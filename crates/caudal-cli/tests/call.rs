@@ -589,3 +589,37 @@ fn a_signal_ends_it_also_if_nobody_reads_what_it_says() {
         "{{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{{\"code\":1,\"message\":\"{long}\"}}}}\n"
     ));
 }
+
+#[test]
+fn a_forgotten_endpoint_is_missed() {
+    run(&["call", "add", "[1,2]"]).ends(1).complains(&[
+        "ENDPOINT",
+        "`add`",
+        "caudal call ENDPOINT METHOD",
+    ]);
+}
+
+#[test]
+fn the_wrong_framing_is_called_so() {
+    let server = Served::tcp();
+    let wrong = ["--framing", "header", "--timeout", "1s"];
+    run(&[&["call", &server.endpoint, "add", "[1,2]"][..], &wrong].concat())
+        .ends(6)
+        .prints("")
+        .complains(&[&server.endpoint, "no message can be found", "--framing"]);
+}
+
+#[test]
+fn a_program_has_no_port() {
+    let outcome = run(&["call", "x", "--", "sh", "-c", "echo hi; exit 3"]);
+    outcome.ends(6).complains(&["`hi`", "--framing"]);
+    assert!(!outcome.stderr.contains("port"), "{outcome:?}");
+}
+
+#[test]
+fn a_path_that_no_socket_can_have_is_a_mistake() {
+    let to = format!("unix:/{}", "a".repeat(200));
+    run(&["call", &to, "x"])
+        .ends(1)
+        .complains(&["shorter path"]);
+}

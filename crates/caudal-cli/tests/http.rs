@@ -118,7 +118,7 @@ fn whoever_is_not_let_in_ends_with_3() {
         let add = ["call", to, "add", "[1,2]"];
         run(&add).ends(3).prints("").complains(&["--token"]);
         let wrong = run(&[&add[..], &["--token", "s3cre7"]].concat());
-        wrong.ends(3).prints("");
+        wrong.ends(3).prints("").complains(&["the right token"]);
         assert!(!wrong.stderr.contains("s3cre7"), "{wrong:?}");
         run(&[&add[..], &["--token", "s3cret"]].concat())
             .ends(0)
@@ -210,6 +210,11 @@ fn what_is_not_json_rpc_ends_with_6() {
         let to = &ways(&format!("{address}/"))[way];
         run(&["call", to, "x"]).ends(6).prints("");
     }
+    // A status that is none of an error is not what is wrong.
+    let (address, _server) = answering(html);
+    run(&["call", &format!("http://{address}/"), "x"])
+        .ends(6)
+        .complains(&["not answer with JSON-RPC: HTTP 200 OK: `<html>`"]);
     // The demo serves one path.
     let (server, _) = served(&[]);
     for to in ways(&format!("{}/wrong", server.address())) {

@@ -298,3 +298,21 @@ fn cargo_runs_this_program() {
     help.arg("serve").arg("--help");
     finish(help, "").ends(0);
 }
+
+#[test]
+fn what_cannot_be_served_is_not_proposed() {
+    let outcome = run(&["serve", "--listen", "foo"]);
+    outcome
+        .ends(1)
+        .complains(&["`foo`", "http://127.0.0.1:4100/rpc"]);
+    assert!(!outcome.stderr.contains("cmd:"), "{outcome:?}");
+}
+
+#[test]
+fn a_file_in_the_way_is_told_once() {
+    let file = path("file");
+    std::fs::write(&file, "").unwrap();
+    let outcome = run(&["serve", "--listen", &format!("unix:{}", file.display())]);
+    outcome.ends(1).complains(&["not a socket"]);
+    assert_eq!(outcome.stderr.matches("choose another").count(), 1);
+}
