@@ -359,11 +359,14 @@ fn not_taken(target: &Target) -> Failure {
 fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
     let endpoint = &target.endpoint;
     match io_cause(reason) {
-        Some(cause) if cause.kind() == io::ErrorKind::TimedOut => not_taken(target),
         Some(cause) => {
+            let late = cause.kind() == io::ErrorKind::TimedOut;
             let cause = chain(cause);
             let text = format!("`{endpoint}` did not accept `{}`: {cause}", target.method);
-            ended(endpoint, reason, text)
+            match late {
+                true => Failure::new(Exit::Timeout, with_hint(text, "it may still run")),
+                false => ended(endpoint, reason, text),
+            }
         }
         None => lost(endpoint, reason),
     }

@@ -243,7 +243,9 @@ fn a_notification_that_is_not_accepted_in_time_ends_with_2() {
         .prints("")
         .complains(&[&to, "`x`", "300ms", "--timeout"]);
     // The connection has limits of its own, which end it sooner.
-    run(&["call", &to, "x", "--notify", "--timeout", "50s"]).ends(2);
+    let outcome = run(&["call", &to, "x", "--notify", "--timeout", "50s"]);
+    outcome.ends(2).complains(&[&to, "`x`", "may still run"]);
+    assert!(!outcome.stderr.contains("50s"), "{outcome:?}");
 }
 
 #[test]
