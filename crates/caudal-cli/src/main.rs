@@ -3,12 +3,14 @@
 //! ```text
 //! args    what was typed
 //!  ├→ call    params → endpoint → one call → result on stdout
+//!  │    └→ blame   or what went wrong
 //!  └→ serve   demo methods → banner → until a signal
 //! exit    how it ended: one number for each kind
 //! ```
 
 mod args;
 mod banner;
+mod blame;
 mod call;
 mod endpoint;
 mod exit;

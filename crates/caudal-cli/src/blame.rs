@@ -1,0 +1,346 @@
+//! What went wrong with a call, where, and what to try: each kind has its exit code.
+
+use std::error::Error as StdError;
+use std::io;
+
+use caudal::tls::TlsError;
+use caudal::{Address, CallError, CloseReason, Endpoint, Error, FrameError, JsonRpcError};
+
+use crate::call::Target;
+use crate::endpoint::is_url;
+use crate::exit::{Exit, Failure, chain};
+use crate::layout::{Style, layout};
+
+pub(crate) fn not_connected(error: &Error) -> Failure {
+    match error {
+        // The library has hints of its own, for who writes a program.
+        Error::Connect { endpoint, cause } => {
+            let text = format!("cannot connect to `{endpoint}`: {}", chain(cause));
+            let (exit, hint) = sort(endpoint, cause);
+            Failure::new(exit, with_hint(text, hint))
+        }
+        Error::ConnectTimeout { .. } => {
+            let hint = "check the address, or give it longer with `--timeout`";
+            Failure::new(Exit::Timeout, with_hint(chain(error), hint))
+        }
+        _ => Failure::usage(chain(error)),
+    }
+}
+
+/// What kind of failure it is, and what to try.
+fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
+    if let Address::Tcp { port: 0, .. } = endpoint.address() {
+        return (Exit::Unreachable, "port 0 is for listening; use 1–65535");
+    }
+    let inner = cause.get_ref().and_then(|inner| inner.downcast_ref());
+    if let Some(error) = inner {
+        return not_secured(error);
+    }
+    let command = matches!(endpoint.address(), Address::Command { .. });
+    match cause.kind() {
+        // The system has numbers for its own refusals; HTTP's have none.
+        io::ErrorKind::PermissionDenied if is_url(endpoint) && cause.raw_os_error().is_none() => {
+            (Exit::Auth, TOKEN_HINT)
+        }
+        io::ErrorKind::InvalidData => (Exit::Protocol, PATH_HINT),
+        io::ErrorKind::Unsupported => (Exit::Usage, ""),
+        io::ErrorKind::InvalidInput if matches!(endpoint.address(), Address::Unix { .. }) => {
+            (Exit::Usage, "no socket can have it; use a shorter path")
+        }
+        io::ErrorKind::NotFound if command => (
+            Exit::Unreachable,
+            "there is no such program; give its path, or look at PATH",
+        ),
+        io::ErrorKind::NotFound => (
+            Exit::Unreachable,
+            "there is no such socket; is the server running?",
+        ),
+        io::ErrorKind::PermissionDenied => (Exit::Unreachable, "look at the file's permissions"),
+        io::ErrorKind::ConnectionRefused => (
+            Exit::Unreachable,
+            "nobody listens there; is the server running, and is this its address?",
+        ),
+        _ => (
+            Exit::Unreachable,
+            "check the address, and that the server is running",
+        ),
+    }
+}
+
+/// Without TLS nothing of the server has been heard yet.
+fn not_secured(error: &TlsError) -> (Exit, &'static str) {
+    match error {
+        TlsError::Handshake { .. } => (
+            Exit::Unreachable,
+            "does it speak TLS, at this port? http:// and ws:// do without",
+        ),
+        TlsError::Refused { .. } => (
+            Exit::Unreachable,
+            "the certificate is not trusted; SSL_CERT_FILE may name a file of those to trust",
+        ),
+        // It says itself what to do.
+        TlsError::NoSystemRoots { .. } => (Exit::Unreachable, ""),
+        _ => (Exit::Usage, ""),
+    }
+}
+
+const TOKEN_HINT: &str = "give the right token with `--token` or CAUDAL_TOKEN";
+
+pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
+    let endpoint = &target.endpoint;
+    match error {
+        CallError::Remote(error) => refused(endpoint, error),
+        CallError::Timeout => Failure::new(
+            Exit::Timeout,
+            format!(
+                "`{endpoint}` did not answer `{}` in {:?}; it may still run; \
+                 give it longer with `--timeout`",
+                target.method, target.timeout,
+            ),
+        ),
+        CallError::Closed(reason) | CallError::AlreadyClosed(reason) => lost(endpoint, reason),
+        CallError::Response(_) | CallError::Result(_) => violation(endpoint, &chain(error)),
+        _ => Failure::usage(chain(error)),
+    }
+}
+
+/// A notification that may be on its way still.
+pub(crate) fn not_taken(target: &Target) -> Failure {
+    let text = format!(
+        "`{}` did not take `{}` in time (`--timeout` is {:?}); it may still run",
+        target.endpoint, target.method, target.timeout,
+    );
+    Failure::new(Exit::Timeout, text)
+}
+
+/// A notification that the server did not take, as its transport has heard.
+pub(crate) fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
+    let endpoint = &target.endpoint;
+    match io_cause(reason) {
+        Some(cause) => {
+            let late = cause.kind() == io::ErrorKind::TimedOut;
+            let cause = chain(cause);
+            let text = format!("`{endpoint}` did not accept `{}`: {cause}", target.method);
+            match late {
+                true => Failure::new(Exit::Timeout, with_hint(text, "it may still run")),
+                false => ended(endpoint, reason, text),
+            }
+        }
+        None => lost(endpoint, reason),
+    }
+}
+
+/// The server's own error; or HTTP's, in the form of one.
+pub(crate) fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
+    if let Some((exit, hint)) = fault(endpoint, error) {
+        if let Some(body) = unexpected(error) {
+            return violation(endpoint, &format!("{}: `{body}`", error.message));
+        }
+        let text = format!("`{endpoint}`: {}", error.message);
+        return Failure::new(exit, with_hint(text, hint));
+    }
+    let json = serde_json::to_string(error).unwrap_or_else(|_| error.to_string());
+    Failure::rpc(layout(&json, Style::of(&io::stderr())))
+}
+
+/// The body of a response whose status says that all is well.
+fn unexpected(error: &JsonRpcError) -> Option<&str> {
+    let data = error.data.as_ref()?;
+    let status = data.get("status")?.as_u64()?;
+    let body = data.get("body")?.as_str()?;
+    matches!(status, 200..=299).then_some(body)
+}
+
+/// What the transport says in the form of an error: no server has sent it.
+fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static str)> {
+    use caudal::http::fault::{LOST, REFUSED, STATUS, TOO_LARGE};
+    let Address::Http { .. } = endpoint.address() else {
+        return None;
+    };
+    let member = |name: &str| error.data.as_ref()?.get(name);
+    let status = member("status").and_then(serde_json::Value::as_u64);
+    let is = |code: i64| error.code == code;
+    match status {
+        Some(401 | 403) if is(REFUSED) => Some((Exit::Auth, TOKEN_HINT)),
+        Some(502..=504) if is(STATUS) => Some((Exit::Unreachable, "try again later")),
+        Some(_) if is(STATUS) => Some((Exit::Protocol, PATH_HINT)),
+        // What came is not even HTTP, and has no status.
+        None if is(STATUS) && (member("sent").is_some() || member("body").is_some()) => {
+            Some((Exit::Protocol, PATH_HINT))
+        }
+        None if is(LOST) && member("sent").is_some() => Some((
+            Exit::Unreachable,
+            "check the address, and that the server is running",
+        )),
+        None if is(TOO_LARGE) && error.data.is_none() => Some((Exit::Protocol, "")),
+        _ => None,
+    }
+}
+
+const PATH_HINT: &str = "is it a JSON-RPC server, at this path?";
+
+fn lost(endpoint: &Endpoint, reason: &CloseReason) -> Failure {
+    let cause = chain(reason);
+    let text = format!("the connection to `{endpoint}` ended too early: {cause}");
+    ended(endpoint, reason, text)
+}
+
+/// Adds to `text` what the reason says about what to try.
+fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
+    let sorted = io_cause(reason).map(|cause| sort(endpoint, cause));
+    let exit = match sorted {
+        Some((exit @ (Exit::Auth | Exit::Protocol), _)) => exit,
+        _ if causes(reason).any(|cause| cause.is::<FrameError>()) => Exit::Protocol,
+        _ => Exit::Unreachable,
+    };
+    let hint = match exit {
+        Exit::Auth => TOKEN_HINT,
+        Exit::Protocol if is_url(endpoint) => PATH_HINT,
+        Exit::Protocol => "is it JSON-RPC, and the right `--framing`?",
+        _ => "the server's own log may say why; it may have run",
+    };
+    Failure::new(exit, with_hint(text, hint))
+}
+
+type Cause = dyn StdError + 'static;
+
+fn causes(reason: &CloseReason) -> impl Iterator<Item = &Cause> {
+    std::iter::successors(reason.source(), |cause: &&Cause| (**cause).source())
+}
+
+fn io_cause(reason: &CloseReason) -> Option<&io::Error> {
+    causes(reason).find_map(|cause| cause.downcast_ref())
+}
+
+pub(crate) fn violation(endpoint: &Endpoint, text: &str) -> Failure {
+    let text = format!("`{endpoint}` does not answer with JSON-RPC: {text}");
+    let hint = match endpoint.address() {
+        _ if is_url(endpoint) => PATH_HINT,
+        Address::Command { .. } => "does it serve JSON-RPC, and with this `--framing`?",
+        Address::Unix { .. } => "is it the right socket, and the right `--framing`?",
+        _ => "is it the right port, and the right `--framing`?",
+    };
+    Failure::new(Exit::Protocol, with_hint(text, hint))
+}
+
+fn with_hint(text: String, hint: &str) -> String {
+    match hint {
+        "" => text,
+        hint => format!("{text}; {hint}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_http_says_is_no_answer_of_the_server() {
+        let http: Endpoint = "http://127.0.0.1:1/rpc#sse".parse().unwrap();
+        let tcp: Endpoint = "tcp://127.0.0.1:1".parse().unwrap();
+        let cases = [
+            (-32011, json!({ "status": 401 }), Exit::Auth),
+            (-32011, json!({ "status": 403, "body": "no" }), Exit::Auth),
+            (-32010, json!({ "status": 404, "body": "" }), Exit::Protocol),
+            (
+                -32010,
+                json!({ "status": 200, "body": "<html>" }),
+                Exit::Protocol,
+            ),
+            (
+                -32010,
+                json!({ "status": 503, "body": "" }),
+                Exit::Unreachable,
+            ),
+            // What came is not even HTTP.
+            (-32010, json!({ "sent": true }), Exit::Protocol),
+            (-32010, json!({ "body": "SSH-2.0" }), Exit::Protocol),
+            (-32010, json!({}), Exit::Rpc),
+            (-32012, json!({ "sent": false }), Exit::Unreachable),
+            (1001, json!({ "status": 404 }), Exit::Rpc),
+            (1001, json!({ "status": 401 }), Exit::Rpc),
+            (1001, json!({ "status": 403 }), Exit::Rpc),
+            (-32012, json!({}), Exit::Rpc),
+        ];
+        for (code, data, exit) in cases {
+            let error = JsonRpcError::with_data(code, "x", data);
+            assert_eq!(refused(&http, &error).exit, exit, "{error:?}");
+            assert_eq!(refused(&tcp, &error).exit, Exit::Rpc, "{error:?}");
+        }
+        let error = JsonRpcError::new(-32013, "the answer is larger than 1 bytes");
+        assert_eq!(refused(&http, &error).exit, Exit::Protocol);
+    }
+
+    #[test]
+    fn a_refusal_of_http_is_told_from_one_of_the_system() {
+        let denied = io::Error::new(io::ErrorKind::PermissionDenied, "HTTP 401");
+        let os = io::Error::from_raw_os_error(13);
+        assert_eq!(os.kind(), io::ErrorKind::PermissionDenied);
+        let ws: Endpoint = "ws://127.0.0.1:1/rpc".parse().unwrap();
+        assert_eq!(sort(&ws, &denied).0, Exit::Auth);
+        assert_eq!(sort(&ws, &os).0, Exit::Unreachable);
+        assert_eq!(sort(&Endpoint::unix("x"), &denied).0, Exit::Unreachable);
+        // A session that is ended so says it by its reason.
+        let reason = CloseReason::failed(denied);
+        assert_eq!(lost(&ws, &reason).exit, Exit::Auth);
+        let reason = CloseReason::failed(FrameError::MissingLength);
+        assert_eq!(lost(&ws, &reason).exit, Exit::Protocol);
+        assert_eq!(lost(&ws, &CloseReason::remote()).exit, Exit::Unreachable);
+    }
+
+    #[test]
+    fn without_tls_the_server_is_not_reached() {
+        let https: Endpoint = "https://127.0.0.1:1/rpc".parse().unwrap();
+        let host = "a".to_owned();
+        let cause = || io::Error::new(io::ErrorKind::InvalidData, "x");
+        let cases = [
+            (
+                TlsError::Handshake {
+                    host: host.clone(),
+                    cause: cause(),
+                },
+                "does it speak TLS",
+            ),
+            (
+                TlsError::Refused {
+                    host,
+                    cause: cause(),
+                },
+                "SSL_CERT_FILE",
+            ),
+            (TlsError::NoSystemRoots { cause: None }, ""),
+        ];
+        for (error, part) in cases {
+            let (exit, hint) = sort(&https, &error.into());
+            assert_eq!(exit, Exit::Unreachable, "{hint}");
+            assert!(hint.contains(part), "{hint}");
+        }
+        assert_eq!(sort(&https, &cause()).0, Exit::Protocol);
+    }
+
+    #[test]
+    fn a_notification_that_was_not_accepted_is_sorted_as_a_call() {
+        let target = Target {
+            endpoint: "http://127.0.0.1:1/rpc".parse().unwrap(),
+            method: "x".to_owned(),
+            params: None,
+            timeout: Duration::from_secs(1),
+        };
+        for (kind, exit) in [
+            (io::ErrorKind::PermissionDenied, Exit::Auth),
+            (io::ErrorKind::InvalidData, Exit::Protocol),
+            (io::ErrorKind::TimedOut, Exit::Timeout),
+            (io::ErrorKind::ConnectionReset, Exit::Unreachable),
+            (io::ErrorKind::Other, Exit::Unreachable),
+        ] {
+            let reason = CloseReason::failed(io::Error::new(kind, "HTTP 401"));
+            assert_eq!(not_accepted(&target, &reason).exit, exit, "{kind}");
+        }
+        let reason = CloseReason::remote();
+        assert_eq!(not_accepted(&target, &reason).exit, Exit::Unreachable);
+    }
+}
