@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 
 use caudal::tls::TlsError;
+use caudal::transport::ExitError;
 use caudal::{Address, CallError, CloseReason, Endpoint, Error, FrameError, JsonRpcError};
 
 use crate::call::Target;
@@ -126,6 +127,14 @@ pub(crate) fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
                 false => ended(endpoint, reason, text),
             }
         }
+        None if has_failed(reason) => {
+            let cause = causes(reason).next().map(chain).unwrap_or_default();
+            let text = format!(
+                "`{endpoint}` may not have taken `{}`: {cause}",
+                target.method
+            );
+            ended(endpoint, reason, text)
+        }
         None => lost(endpoint, reason),
     }
 }
@@ -200,6 +209,14 @@ fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
         _ => "the server's own log may say why; it may have run",
     };
     Failure::new(exit, with_hint(text, hint))
+}
+
+/// Whether a program has ended with a status that says so. One that is killed because
+/// it does not end by itself has not.
+pub(crate) fn has_failed(reason: &CloseReason) -> bool {
+    let exit = causes(reason).find_map(|cause| cause.downcast_ref::<ExitError>());
+    exit.and_then(|exit| exit.status.code())
+        .is_some_and(|code| code != 0)
 }
 
 type Cause = dyn StdError + 'static;

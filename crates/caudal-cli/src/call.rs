@@ -8,7 +8,9 @@ use caudal::{Address, CallError, Config, Endpoint, Peer, RawValue};
 use tokio::sync::mpsc;
 
 use crate::args::Call;
-use crate::blame::{not_accepted, not_answered, not_connected, not_taken, refused, violation};
+use crate::blame::{
+    has_failed, not_accepted, not_answered, not_connected, not_taken, refused, violation,
+};
 use crate::endpoint::{self, Token};
 use crate::exit::{Exit, Failure, complain};
 use crate::findings::{Finding, Findings};
@@ -226,7 +228,7 @@ async fn notify(peer: &Peer, target: &Target, limit: Duration) -> Result<Exit, F
         let sent = peer.notify(&target.method, target.params.as_deref()).await;
         sent.map_err(|error| not_answered(target, &error))?;
         let reason = peer.shutdown(limit).await;
-        match reason.is_local() {
+        match reason.is_local() && !has_failed(&reason) {
             true => Ok(Exit::Ok),
             false => Err(not_accepted(target, &reason)),
         }

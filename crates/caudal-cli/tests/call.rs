@@ -623,3 +623,15 @@ fn a_path_that_no_socket_can_have_is_a_mistake() {
         .ends(1)
         .complains(&["shorter path"]);
 }
+
+#[test]
+fn a_program_that_fails_has_not_taken_what_it_was_told() {
+    // At once, or when it has read everything.
+    for script in ["exit 3", "cat > /dev/null; exit 3"] {
+        run(&["call", "x", "--notify", "--", "sh", "-c", script])
+            .ends(4)
+            .prints("")
+            .complains(&["exit status: 3"]);
+    }
+    run(&["call", "x", "--notify", "--", "cat"]).ends(0);
+}
