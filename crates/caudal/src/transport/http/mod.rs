@@ -14,6 +14,7 @@ mod dial;
 mod guard;
 mod linger;
 mod options;
+mod seats;
 mod secure;
 mod serve;
 mod service;
@@ -37,9 +38,9 @@ pub(crate) use dial::dial;
 pub use http::StatusCode;
 pub use http::request::Parts;
 pub use options::{Allowed, Authorize, Caller, Options, Secret};
-pub(crate) use serve::Listener;
 #[cfg(feature = "ws")]
-pub(crate) use serve::Visit;
+pub(crate) use serve::Lasting;
+pub(crate) use serve::Listener;
 pub use service::Http;
 pub use status::{Reply, StatusPolicy};
 #[cfg(feature = "webhook")]

@@ -1,12 +1,11 @@
 //! Connections: taken in, bounded, served, and ended in good order.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use tokio::time::Instant;
 use super::body::Body;
 use super::linger::Lingering;
 use super::options::Options;
+use super::seats::{Most, Seat, Seats};
 use super::service::Http;
 use super::timed::{Timed, Watch};
 use super::{plain, secure};
@@ -49,7 +49,8 @@ pub(crate) struct Listener {
     listener: TcpListener,
     http: Http,
     path: Arc<str>,
-    visits: Arc<Visits>,
+    most: Most,
+    seats: Arc<Seats<IpAddr>>,
 }
 
 impl Listener {
@@ -60,11 +61,10 @@ impl Listener {
     ) -> io::Result<Self> {
         secure::agree(target, &options)?;
         let listener = TcpListener::bind((target.host, target.port)).await?;
-        let visits = Arc::new(Visits {
+        let most = Most {
             all: hub.config.limits.connections,
             each: options.connections_per_address,
-            here: Mutex::default(),
-        });
+        };
         let host = match target.host.contains(':') {
             true => format!("[{}]", target.host),
             false => target.host.to_owned(),
@@ -73,7 +73,8 @@ impl Listener {
             http: Http::on(hub, options, Some(host)),
             listener,
             path: target.path.split('?').next().unwrap_or("/").into(),
-            visits,
+            most,
+            seats: Arc::default(),
         })
     }
 
@@ -104,10 +105,12 @@ impl Listener {
             Ok(accepted) => accepted,
             Err(error) => return accept_failed(&error).await,
         };
-        let Some(place) = Place::take(&self.visits, remote.ip()) else {
+        let Some(seat) = Seat::take(&self.seats, Some(remote.ip()), self.most) else {
             tracing::warn!(target: "caudal", %remote, "a connection was refused: too many");
             return;
         };
+        let watch = Watch::new();
+        let place = Place { seat, watch };
         let http = self.http.for_connection(remote);
         let path = Arc::clone(&self.path);
         tokio::spawn(connection(hub.hold(), http, path, socket, place));
@@ -267,18 +270,26 @@ async fn until_stopped<C: Future<Output = hyper::Result<()>>>(
 
 /// What a request becomes may outlive it.
 fn mark_upgrade(request: &mut Request<Incoming>, place: &Arc<Place>) {
-    if request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT {
-        let visit = Arc::new(Visit::begin(place, request.version()));
-        request.extensions_mut().insert(visit);
+    let is_stream = request.method() == Method::CONNECT;
+    if is_stream || request.headers().contains_key(UPGRADE) {
+        let seat = is_stream.then(|| place.seat.another());
+        let lasting = Lasting {
+            _visit: Visit::begin(place, request.version()),
+            has_seat: !matches!(seat, Some(None)),
+            _seat: seat.flatten(),
+        };
+        request.extensions_mut().insert(Arc::new(lasting));
     }
 }
 
-/// Who is connected, and how often.
+/// A request that becomes something else: its connection is not idle while that lasts.
 #[derive(Debug)]
-struct Visits {
-    all: usize,
-    each: usize,
-    here: Mutex<(usize, HashMap<IpAddr, usize>)>,
+pub(crate) struct Lasting {
+    _visit: Visit,
+    /// A stream of a connection counts beside it; any other takes its place.
+    _seat: Option<Seat<IpAddr>>,
+    #[cfg_attr(not(feature = "ws"), allow(dead_code, reason = "WebSockets ask"))]
+    pub(crate) has_seat: bool,
 }
 
 /// A request: while it lasts, its connection is not idle, and counted even if it
@@ -302,52 +313,6 @@ impl Drop for Visit {
 /// A connection that is counted while it lasts.
 #[derive(Debug)]
 struct Place {
-    visits: Arc<Visits>,
-    address: IpAddr,
+    seat: Seat<IpAddr>,
     watch: Arc<Watch>,
-}
-
-impl Place {
-    fn take(visits: &Arc<Visits>, address: IpAddr) -> Option<Self> {
-        let mut here = visits.lock();
-        let (all, each) = &mut *here;
-        let count = each.entry(address).or_default();
-        if *all >= visits.all || *count >= visits.each {
-            if *count == 0 {
-                each.remove(&address);
-            }
-            return None;
-        }
-        *count += 1;
-        *all += 1;
-        let visits = Arc::clone(visits);
-        let watch = Watch::new();
-        Some(Self {
-            visits,
-            address,
-            watch,
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut here = self.visits.lock();
-        let (all, each) = &mut *here;
-        *all -= 1;
-        if let Some(count) = each.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                each.remove(&self.address);
-            }
-        }
-    }
-}
-
-impl Visits {
-    fn lock(&self) -> std::sync::MutexGuard<'_, (usize, HashMap<IpAddr, usize>)> {
-        self.here
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
 }

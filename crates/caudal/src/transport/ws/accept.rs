@@ -19,7 +19,7 @@ use crate::extensions::Extensions;
 use crate::hub::Held;
 use crate::peer::Link;
 use crate::transport::Transport;
-use crate::transport::http::{Body, Http, Visit, plain};
+use crate::transport::http::{Body, Http, Lasting, plain};
 
 /// How long it may take until the connection is ours, once we have agreed.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,12 +39,9 @@ pub(crate) fn accept(http: &Http, link: &Arc<Link>, head: &mut Parts) -> Option<
         let text = "this connection cannot become a WebSocket\n";
         return Some(plain(StatusCode::NOT_IMPLEMENTED, text));
     };
-    let visit = head.extensions.get::<Arc<Visit>>().cloned();
     let options = http.options();
     let guest = Guest {
-        // A connection of its own was counted when it came in.
-        counted: visit.is_some() && matches!(handshake, Handshake::Upgrade(_)),
-        visit,
+        counted: head.extensions.remove(),
         remote: http.remote().map(|remote| remote.to_string()),
         pings: (options.ping_interval, options.ping_timeout),
         found: match options.authorize.is_some() {
@@ -58,8 +55,8 @@ pub(crate) fn accept(http: &Http, link: &Arc<Link>, head: &mut Parts) -> Option<
 
 /// Who comes in.
 struct Guest {
-    visit: Option<Arc<Visit>>,
-    counted: bool,
+    /// How it counts, on a connection of ours.
+    counted: Option<Arc<Lasting>>,
     remote: Option<String>,
     pings: (Duration, Duration),
     /// What the application found out about it.
@@ -76,11 +73,15 @@ async fn run(hub: Held, upgrade: OnUpgrade, guest: Guest) {
         Err(_) => return,
     };
     let limit = hub.config.policy.max_message;
+    let has_room = match &guest.counted {
+        Some(counted) => counted.has_seat,
+        None => hub.has_room(),
+    };
     let socket = WebSocket::new(TokioIo::new(upgraded), Role::Server, limit)
         .with_pings(guest.pings.0, guest.pings.1)
         .with_remote(guest.remote)
-        .with_visit(guest.visit);
-    if !guest.counted && !hub.has_room() {
+        .with_lasting(guest.counted);
+    if !has_room {
         tracing::warn!(target: "caudal", "a WebSocket was refused: too many");
         return socket.refuse().await;
     }

@@ -17,7 +17,7 @@ use super::goodbye::{self, Broken, CloseFrame};
 use super::mask::{Masks, apply};
 use super::wire::{FULL, Wire};
 use crate::time::after;
-use crate::transport::http::Visit;
+use crate::transport::http::Lasting;
 use crate::transport::{ReceiveError, Transport};
 
 /// The longest head of a frame.
@@ -41,7 +41,7 @@ pub(super) struct WebSocket<S> {
     ending: Ending,
     remote: Option<String>,
     /// Keeps the connection counted.
-    visit: Option<Arc<Visit>>,
+    lasting: Option<Arc<Lasting>>,
 }
 
 /// How far the end has come.
@@ -67,7 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
             goodbye: None,
             ending: Ending::NotBegun,
             remote: None,
-            visit: None,
+            lasting: None,
         }
     }
 
@@ -83,8 +83,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         self
     }
 
-    pub(super) fn with_visit(mut self, visit: Option<Arc<Visit>>) -> Self {
-        self.visit = visit;
+    pub(super) fn with_lasting(mut self, lasting: Option<Arc<Lasting>>) -> Self {
+        self.lasting = lasting;
         self
     }
 

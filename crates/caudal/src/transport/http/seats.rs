@@ -1,0 +1,101 @@
+//! Who is there, and how often: so many in all, and so many of each.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What is taken.
+#[derive(Debug)]
+pub(crate) struct Seats<K>(Mutex<(usize, HashMap<K, usize>)>);
+
+/// How many there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    pub(crate) all: usize,
+    pub(crate) each: usize,
+}
+
+/// One that is counted while it lasts.
+#[derive(Debug)]
+pub(crate) struct Seat<K: Hash + Eq> {
+    seats: Arc<Seats<K>>,
+    most: Most,
+    /// Whose it is, if that is known.
+    of: Option<K>,
+}
+
+impl<K> Default for Seats<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K> Seats<K> {
+    fn lock(&self) -> MutexGuard<'_, (usize, HashMap<K, usize>)> {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl<K: Hash + Eq + Clone> Seat<K> {
+    /// Takes one, if there is one left.
+    pub(crate) fn take(seats: &Arc<Seats<K>>, of: Option<K>, most: Most) -> Option<Self> {
+        let mut taken = seats.lock();
+        let (all, each) = &mut *taken;
+        let own = of.as_ref().and_then(|of| each.get(of)).copied();
+        if *all >= most.all || (of.is_some() && own.unwrap_or(0) >= most.each) {
+            return None;
+        }
+        *all += 1;
+        if let Some(of) = &of {
+            *each.entry(of.clone()).or_default() += 1;
+        }
+        let seats = Arc::clone(seats);
+        Some(Self { seats, most, of })
+    }
+
+    /// Takes another one for the same.
+    pub(super) fn another(&self) -> Option<Self> {
+        Self::take(&self.seats, self.of.clone(), self.most)
+    }
+}
+
+impl<K: Hash + Eq> Drop for Seat<K> {
+    fn drop(&mut self) {
+        let mut taken = self.seats.lock();
+        let (all, each) = &mut *taken;
+        *all -= 1;
+        let Some(of) = &self.of else { return };
+        if let Some(count) = each.get_mut(of) {
+            *count -= 1;
+            if *count == 0 {
+                each.remove(of);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_kept_in_mind_who_has_gone() {
+        let seats = Arc::default();
+        let most = Most { all: 3, each: 2 };
+        let take = |of| Seat::take(&seats, of, most);
+        let one = take(Some("ada")).unwrap();
+        let other = one.another().unwrap();
+        assert!(one.another().is_none() && take(Some("ada")).is_none());
+        let third = take(None).unwrap();
+        assert!(take(Some("bob")).is_none(), "all are taken");
+        assert_eq!(seats.lock().1.len(), 1);
+        drop((one, third));
+        let _bob = take(Some("bob")).unwrap();
+        drop(other);
+        assert_eq!(*seats.lock(), (1, HashMap::from([("bob", 1)])));
+        let unknown = [take(None), take(None)];
+        assert!(unknown.iter().all(Option::is_some) && take(None).is_none());
+    }
+}
