@@ -88,6 +88,38 @@ async fn there_are_so_many_sessions_and_no_more() {
 }
 
 #[tokio::test]
+async fn one_caller_has_so_many_sessions_and_no_more() {
+    let mut options = Options::default();
+    options.sessions_per_caller = 2;
+    options.session_timeout = ms(2000);
+    options.authorize = Some(Arc::new(|request: &Parts, found: &Extensions| {
+        if let Some(name) = request.headers.get("x-user") {
+            found.insert(Caller::new(name.to_str().unwrap()));
+        }
+        Ok(())
+    }));
+    let site = Site::with(options, Config::default()).await;
+    let mut raw = site.raw().await;
+    let mut open = async |name: &str| raw.ask("POST", "/", &[JSON, name], INITIALIZE).await;
+    for name in ["X-User: ada", "X-User: bob"] {
+        let (one, other) = (open(name).await, open(name).await);
+        assert_eq!((one.status, other.status), (200, 200));
+        assert_eq!(open(name).await.status, 503);
+    }
+    // Who has no name is known by the address, whatever it says of itself.
+    let (mut one, _other) = (site.open().await, site.open_polling().await);
+    for name in ["X: y", "Authorization: Bearer new"] {
+        assert_eq!(open(name).await.status, 503, "{name}");
+    }
+    assert_eq!(one.ask("DELETE", "/", &[], "").await.status, 204);
+    assert_eq!(open("X: y").await.status, 200);
+    assert_eq!(open("X: y").await.status, 503);
+    // Those that expire make room too.
+    eventually("all have expired", || site.server.connections() <= 4).await;
+    assert_eq!(site.open().await.session.len(), 32);
+}
+
+#[tokio::test]
 async fn a_session_that_nobody_uses_expires() {
     let mut options = Options::default();
     options.session_timeout = ms(1000);

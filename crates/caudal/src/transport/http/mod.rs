@@ -38,6 +38,8 @@ pub(crate) use dial::dial;
 pub use http::StatusCode;
 pub use http::request::Parts;
 pub use options::{Allowed, Authorize, Caller, Options, Secret};
+#[cfg(feature = "session")]
+pub(crate) use seats::{Most, Seat, Seats};
 #[cfg(feature = "ws")]
 pub(crate) use serve::Lasting;
 pub(crate) use serve::Listener;

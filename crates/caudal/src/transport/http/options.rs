@@ -30,6 +30,7 @@ use crate::extensions::Extensions;
 /// | [`Limits::connections`](crate::Limits::connections) | 10,000 | a further one is closed at once |
 /// | [`connections_per_address`](Self::connections_per_address) | 1,024 | a further one is closed at once |
 /// | [`sessions`](Self::sessions) | 10,000 | 503 |
+/// | [`sessions_per_caller`](Self::sessions_per_caller) | 1,024 | 503 |
 /// | [`session_timeout`](Self::session_timeout) | 5 min | the session is closed |
 /// | [`session_bytes`](Self::session_bytes) | 256 MiB in all sessions, each way | whoever sends to a session waits |
 /// | [`replay`](Self::replay) | 256 KiB a session | older events are forgotten, and a gap is reported |
@@ -59,7 +60,8 @@ pub struct Options {
     pub header_timeout: Duration,
     /// How long a connection may wait for its next request.
     pub idle_timeout: Duration,
-    /// How many connections one address may have.
+    /// How many connections one address may have. A WebSocket over HTTP/2 counts as
+    /// one, beside the connection that carries it.
     pub connections_per_address: usize,
     /// The header that carries the id of a session.
     pub session_header: http::HeaderName,
@@ -68,6 +70,11 @@ pub struct Options {
     pub session_method: Option<String>,
     /// How many sessions there may be.
     pub sessions: usize,
+    /// How many sessions one caller may have: the [`Caller`] that the application has
+    /// named, or who shows the same TLS certificate, or else the same address. Tokens
+    /// do not tell callers apart, since many may share one. A service that is mounted
+    /// elsewhere knows no addresses: there, name a [`Caller`].
+    pub sessions_per_caller: usize,
     /// How long a session lasts of which nothing is heard; zero is for ever.
     pub session_timeout: Duration,
     /// Bytes that wait for the clients of all sessions, and bytes that these have sent
@@ -104,6 +111,7 @@ impl Default for Options {
             session_header: http::HeaderName::from_static("mcp-session-id"),
             session_method: Some("initialize".to_owned()),
             sessions: 10_000,
+            sessions_per_caller: 1024,
             session_timeout: Duration::from_secs(300),
             session_bytes: 256 << 20,
             replay: 256 << 10,

@@ -141,7 +141,7 @@ impl Sessions {
         link: &Link,
         head: &Parts,
     ) -> Result<Visit, Box<Response<Body>>> {
-        let opened = self.table.open(http, link, Owner::of(link, head));
+        let opened = self.table.open(http, link, head);
         opened.map_err(|error| {
             let text = match error {
                 OpenError::TooMany => "there are too many sessions\n",

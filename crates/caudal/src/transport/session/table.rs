@@ -1,6 +1,7 @@
 //! All sessions: opened, found again, and ended when nothing is heard of them.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::waits::Waits;
 use crate::extensions::Extensions;
 use crate::peer::{Link, Order};
 use crate::time::after;
-use crate::transport::http::{Caller, Http};
+use crate::transport::http::{Caller, Http, Most, Seat, Seats};
 
 /// A session that holds no more has room for it even if all together hold too much; so
 /// they hold at most twice what they may.
@@ -30,14 +31,13 @@ pub(crate) struct Table {
     budget: Arc<Budget>,
     /// and of what they have sent.
     incoming: Arc<Budget>,
+    seats: Arc<Seats<Opener>>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    sessions: HashMap<Arc<str>, Arc<Session>>,
-    /// How many are about to be in there.
-    opening: usize,
+    sessions: HashMap<Arc<str>, (Arc<Session>, Seat<Opener>)>,
     /// Whether somebody looks for those that have expired.
     reaped: bool,
 }
@@ -85,6 +85,26 @@ impl Owner {
     /// In a time that does not tell how much of it was right.
     fn is(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
+    }
+}
+
+/// Who may open so many sessions and no more: one that cannot give itself another name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Opener {
+    Caller(String),
+    Certificate(Vec<u8>),
+    Address(IpAddr),
+}
+
+impl Opener {
+    fn of(http: &Http, link: &Link, head: &Parts) -> Option<Self> {
+        if let Some(caller) = link.extensions.get::<Caller>() {
+            return Some(Self::Caller(caller.name().to_owned()));
+        }
+        match certificate(head) {
+            [] => http.remote().map(|remote| Self::Address(remote.ip())),
+            shown => Some(Self::Certificate(shown.to_vec())),
+        }
     }
 }
 
@@ -195,14 +215,19 @@ impl Table {
         self: &Arc<Self>,
         http: &Http,
         link: &Link,
-        owner: Owner,
+        head: &Parts,
     ) -> Result<Visit, OpenError> {
         let (hub, options) = (http.hub(), http.options());
         if hub.stop.is_cancelled() {
             return Err(OpenError::Stopping);
         }
         let id = random_id()?;
-        self.reserve(options.sessions)?;
+        let most = Most {
+            all: options.sessions,
+            each: options.sessions_per_caller,
+        };
+        let seat = Seat::take(&self.seats, Opener::of(http, link, head), most);
+        let seat = seat.ok_or(OpenError::TooMany)?;
         let limits = &hub.config.limits;
         let bounds = Bounds {
             output: limits.output,
@@ -230,34 +255,25 @@ impl Table {
             link: hub.start_with(channel, extensions),
             id,
             pipe,
-            owner,
+            owner: Owner::of(link, head),
             seen: Mutex::new(Seen {
                 open: 0,
                 last: Instant::now(),
             }),
         });
         let visit = Visit::begin(&session);
-        self.insert(session, options.session_timeout);
+        self.insert(session, seat, options.session_timeout);
         Ok(visit)
     }
 
-    fn reserve(&self, limit: usize) -> Result<(), OpenError> {
+    fn insert(self: &Arc<Self>, session: Arc<Session>, seat: Seat<Opener>, timeout: Duration) {
         let mut state = self.lock();
-        if state.sessions.len() + state.opening >= limit {
-            return Err(OpenError::TooMany);
-        }
-        state.opening += 1;
-        Ok(())
-    }
-
-    fn insert(self: &Arc<Self>, session: Arc<Session>, timeout: Duration) {
-        let mut state = self.lock();
-        state.opening -= 1;
         // If its transport has ended already, nobody would take it out again.
         if session.pipe.inbox.is_closed() {
             return;
         }
-        state.sessions.insert(Arc::clone(&session.id), session);
+        let id = Arc::clone(&session.id);
+        state.sessions.insert(id, (session, seat));
         if !timeout.is_zero() && !std::mem::replace(&mut state.reaped, true) {
             tokio::spawn(reap(Arc::downgrade(self), timeout));
         }
@@ -266,7 +282,7 @@ impl Table {
     /// The session of this id, for whom it belongs to.
     pub(super) fn find(&self, id: &str, owner: &Owner) -> Option<Visit> {
         let state = self.lock();
-        let session = state.sessions.get(id)?;
+        let (session, _) = state.sessions.get(id)?;
         session.owner.is(owner).then(|| Visit::begin(session))
     }
 
@@ -287,7 +303,7 @@ impl Table {
         let mut next = after(now, timeout);
         let mut expired = Vec::new();
         let mut state = self.lock();
-        state.sessions.retain(|_, session| {
+        state.sessions.retain(|_, (session, _)| {
             let expires = session.expires(now, timeout);
             if expires <= now {
                 expired.push(Arc::clone(session));
@@ -315,7 +331,7 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         let sessions = std::mem::take(&mut self.lock().sessions);
-        for session in sessions.values() {
+        for (session, _) in sessions.values() {
             // Nobody can reach it any more.
             let limit = session.link.config.drain_timeout;
             let deadline = after(Instant::now(), limit);
