@@ -93,6 +93,7 @@ impl fmt::Debug for Config {
 /// | `policy.max_id` | 1 KiB | -32600 |
 /// | a method's name | 256 bytes | cannot be registered, so it is -32601 |
 /// | [`in_flight`](Self::in_flight) | 1,024 requests | -32000 `Server overloaded`; what runs goes on |
+/// | the same, of one server's calls that [finish though they were cancelled](crate::Method::finish_when_cancelled) | 1,024 calls | -32000 for such methods |
 /// | [`queue`](Self::queue) | 4 MiB | reading stops until the handler in front has finished |
 /// | [`output`](Self::output) | 4 MiB | callers and replies wait, no further request starts |
 /// | [`pending`](Self::pending) | 1,024 calls | [`CallError::TooManyPending`](crate::CallError::TooManyPending) |
@@ -108,7 +109,8 @@ impl fmt::Debug for Config {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Requests of the other side that run or wait to run.
+    /// Requests of the other side that run or wait to run. As many calls of one server
+    /// may go on after they were cancelled, whether their connection is there or not.
     pub in_flight: usize,
     /// Bytes of messages that wait behind a notification or a serial method.
     pub queue: usize,

@@ -9,6 +9,7 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{self, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -37,6 +38,8 @@ pub(crate) struct Later {
     pub(crate) method: Arc<str>,
     pub(crate) context: Option<Context>,
     pub(crate) settings: Settings,
+    /// Where it counts when it is cancelled, if it chose to finish.
+    pub(crate) outliving: Option<Arc<AtomicUsize>>,
     pub(crate) watched: Watched,
 }
 
@@ -385,6 +388,10 @@ fn call<'a>(
 ) -> Invoked<'a> {
     let link = exchange.link;
     let route = router.find(name);
+    let finishes = route.method.settings.finish;
+    if finishes && router.outliving.load(Relaxed) >= link.config.limits.in_flight {
+        return exchange.turn_away_call(arriving);
+    }
     // A fallback serves many names; each call has its own.
     let own: Arc<str>;
     let method = match route.name.is_empty() {
@@ -410,6 +417,7 @@ fn call<'a>(
         Invoked::Done => watched.end(exchange.outcome()),
         Invoked::Later(mut later) => {
             later.watched = watched;
+            later.outliving = finishes.then(|| Arc::clone(&router.outliving));
             return Invoked::Later(later);
         }
         Invoked::Not(_) => {}
@@ -464,6 +472,24 @@ impl Exchange<'_> {
         };
         self.link.stats.overloaded();
         self.error(id, &JsonRpcError::new(-32_000, why));
+    }
+
+    /// The same for a call of which perhaps not all is read.
+    #[cold]
+    fn turn_away_call<'a>(&mut self, arriving: Arriving<'a, '_>) -> Invoked<'a> {
+        let id = match arriving {
+            Arriving::Whole { id, .. } => id,
+            Arriving::Partly(decoder) => match decoder.finish() {
+                Message::Request(request) => Some(request.id),
+                Message::Notification(_) => None,
+                other => return Invoked::Not(other),
+            },
+        };
+        match id {
+            Some(id) => self.turn_away(id, false),
+            None => self.link.stats.dropped(1),
+        }
+        Invoked::Done
     }
 }
 

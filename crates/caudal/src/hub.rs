@@ -71,7 +71,9 @@ impl Drop for Attended {
 }
 
 impl Hub {
-    pub(crate) fn new(router: Router, config: Config) -> Arc<Self> {
+    pub(crate) fn new(mut router: Router, config: Config) -> Arc<Self> {
+        // What it serves elsewhere is bounded there.
+        router.outliving = Arc::default();
         Arc::new(Self {
             router: Arc::new(router),
             config: Arc::new(config),

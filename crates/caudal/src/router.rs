@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -44,6 +45,8 @@ pub struct Router {
     fallback: Option<Route>,
     /// What handlers see in the place of a connection in [`handle`](Self::handle).
     pub(crate) nowhere: OnceLock<Arc<Link>>,
+    /// Calls that were cancelled, and chose to finish.
+    pub(crate) outliving: Arc<AtomicUsize>,
 }
 
 #[derive(Clone, Debug)]
@@ -123,6 +126,7 @@ impl Router {
             },
             fallback: None,
             nowhere: OnceLock::new(),
+            outliving: Arc::default(),
         }
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use caudal::http::{Allowed, Caller, Http, Options, Parts, Reply, StatusCode};
 use caudal::{Config, Context, Extensions, JsonRpcError, Router, Server};
 use support::Log;
+use tokio::sync::Semaphore;
 use wire::{Answer, Wire};
 
 fn router() -> Router {
@@ -529,6 +530,50 @@ async fn a_client_that_goes_away_cancels_its_handlers() {
         assert_eq!(log.take(), ["started", last]);
         until(|| server.stats().in_flight == 0 && server.connections() == 0).await;
     }
+}
+
+#[tokio::test]
+async fn handlers_that_outlive_their_caller_are_bounded() {
+    let (gate, running) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (held, counted) = (Arc::clone(&gate), Arc::clone(&running));
+    let finishing = caudal::Method::new(move || {
+        let (gate, running) = (Arc::clone(&held), Arc::clone(&counted));
+        async move {
+            running.add_permits(1);
+            gate.acquire().await.unwrap().forget();
+            Ok("finished")
+        }
+    });
+    let router = router().method("finish", finishing.finish_when_cancelled());
+    let mut config = Config::default();
+    config.limits.in_flight = 2;
+    let server = serve_with(router, config, Options::default()).await;
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"finish"}"#;
+    let length = call.len();
+    for gone in 1..=2 {
+        let mut wire = Wire::to(&server).await;
+        wire.send(&format!(
+            "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{call}"
+        ))
+        .await;
+        until(|| running.available_permits() == gone).await;
+        drop(wire);
+        until(|| server.connections() == 0).await;
+    }
+    for _ in 0..2 {
+        let answer = post(&server, call).await.json();
+        assert_eq!(answer["error"]["code"], -32000);
+        // What ends with its caller needs no such room.
+        assert_eq!(post(&server, ADD).await.json()["result"], 3);
+    }
+    let told = r#"{"jsonrpc":"2.0","method":"finish"}"#;
+    assert_eq!(post(&server, told).await.status, 204);
+    assert_eq!(server.stats().dropped, 1);
+    assert_eq!(running.available_permits(), 2);
+    gate.add_permits(2);
+    until(|| gate.available_permits() == 0).await;
+    gate.add_permits(1);
+    assert_eq!(post(&server, call).await.json()["result"], "finished");
 }
 
 async fn until(done: impl Fn() -> bool) {

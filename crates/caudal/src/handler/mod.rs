@@ -132,6 +132,10 @@ impl Method {
     /// Lets a cancelled call go on to its own end: the handler watches
     /// [`Context::cancelled`] and answers as it likes. By default it is dropped.
     ///
+    /// Such calls may outlive their connection. While as many of them as
+    /// [`Limits::in_flight`](crate::Limits::in_flight) go on in one server, further
+    /// calls of such methods are refused with -32000.
+    ///
     /// ```
     /// use caudal::{Context, Method};
     ///
@@ -432,6 +436,7 @@ pub(crate) fn first_poll<'a>(
         method: Arc::clone(maker.method),
         context: maker.context.take(),
         settings,
+        outliving: None,
         watched: Watched::default(),
     })
 }

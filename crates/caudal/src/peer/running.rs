@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
@@ -67,7 +68,9 @@ impl Token {
     fn of(link: &Link, later: &Later) -> Self {
         let (token, own) = match &later.context {
             Some(context) => (context.token().clone(), true),
-            None if link.config.dialect.cancel.is_some() => (link.token(), true),
+            None if later.settings.finish || link.config.dialect.cancel.is_some() => {
+                (link.token(), true)
+            }
             // Nobody can cancel it but with the whole session.
             None => (link.session_token(), false),
         };
@@ -126,12 +129,29 @@ impl Drop for InFlight {
     }
 }
 
+/// A call that goes on though it was cancelled, perhaps longer than its connection.
+struct Outlives(Arc<AtomicUsize>);
+
+impl Outlives {
+    fn count(all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(1, Relaxed);
+        Self(Arc::clone(all))
+    }
+}
+
+impl Drop for Outlives {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
 async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bool) -> BytesMut {
     let mut text = BytesMut::new();
     let mut exchange = match framed {
         true => Exchange::for_frame(link, &mut text),
         false => Exchange::for_entry(link, &mut text),
     };
+    let mut outlives = None;
     let end = {
         let mut cancelled = pin!(token.token.cancelled());
         let mut timeout = later
@@ -142,9 +162,12 @@ async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bo
             if later.poll(cx, &mut exchange).is_ready() {
                 return Poll::Ready(End::Done);
             }
-            // Who chose to finish is told by the token, and goes on.
-            if !later.settings.finish && cancelled.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(End::Cancelled);
+            if outlives.is_none() && cancelled.as_mut().poll(cx).is_ready() {
+                match &later.outliving {
+                    // Who chose to finish is told by the token, and goes on.
+                    Some(count) => outlives = Some(Outlives::count(count)),
+                    None => return Poll::Ready(End::Cancelled),
+                }
             }
             match timeout.as_mut().map(|timeout| timeout.as_mut().poll(cx)) {
                 Some(Poll::Ready(())) => Poll::Ready(End::TimedOut),
