@@ -49,6 +49,8 @@ struct Core {
     /// Whether the transport could not take all of it.
     stalled: bool,
     queue: Queue,
+    /// How much of it the transport was told of.
+    queued: usize,
     collected: Collected,
     timer: Option<Pin<Box<Sleep>>>,
     /// Why and until when the connection goes on without input.
@@ -87,6 +89,7 @@ impl<'t, T: Transport> Driver<'t, T> {
                 out: BytesMut::new(),
                 stalled: false,
                 queue: Queue::default(),
+                queued: 0,
                 collected: Collected::default(),
                 timer: None,
                 ending: None,
@@ -126,6 +129,7 @@ impl<'t, T: Transport> Driver<'t, T> {
                     core.whole_by = None;
                     bytes += frame.len() as u64;
                     core.on_frame(frame);
+                    core.tell_queued(*transport);
                 }
                 Poll::Ready(Ok(None)) => core.input_ended(CloseReason::remote()),
                 Poll::Ready(Err(ReceiveError::Frame(error))) => {
@@ -216,6 +220,7 @@ impl<T: Transport> Future for Driver<'_, T> {
                 this.transport.forget(&id.to_request_id());
             }
             this.core.run_queue();
+            this.core.tell_queued(this.transport);
             let stop = match this.receive(cx) {
                 Ok(stop) => stop,
                 Err(reason) => return Poll::Ready(reason),
@@ -490,6 +495,16 @@ impl Core {
                 entries.retain(|entry| !matches!(entry, Message::Response(_)));
             }
             self.start(message);
+        }
+    }
+
+    /// Tells the transport how much waits, if that has changed.
+    #[inline]
+    fn tell_queued(&mut self, transport: &mut impl Transport) {
+        let bytes = self.queue.bytes();
+        if bytes != self.queued {
+            self.queued = bytes;
+            transport.queued(bytes);
         }
     }
 

@@ -24,6 +24,10 @@ impl Queue {
         self.frames.is_empty()
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether nothing more should be taken in.
     pub(super) fn is_full(&self, messages: usize, bytes: usize) -> bool {
         !self.is_empty() && (self.frames.len() >= messages || self.bytes >= bytes)

@@ -108,6 +108,13 @@ pub trait Transport: Send + Unpin + 'static {
         let _ = id;
     }
 
+    /// So many bytes of the messages that it has lent wait for their turn, behind a
+    /// notification or a serial method. It is told whenever that has changed, so that it
+    /// can take in less.
+    fn queued(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+
     /// Who is at the other end, for logs and for
     /// [`Peer::remote`](crate::Peer::remote).
     fn remote(&self) -> Option<String> {
@@ -228,6 +235,10 @@ impl Transport for Box<dyn Transport> {
 
     fn forget(&mut self, id: &RequestId) {
         (**self).forget(id);
+    }
+
+    fn queued(&mut self, bytes: usize) {
+        (**self).queued(bytes);
     }
 
     fn remote(&self) -> Option<String> {

@@ -69,3 +69,37 @@ async fn an_event_stream_that_is_not_read_is_bounded_too() {
     }
     within(sender).await.unwrap();
 }
+
+#[tokio::test]
+async fn what_waits_for_its_turn_in_a_peer_counts_too() {
+    let mut options = Options::default();
+    (options.session_bytes, options.sessions) = (10_000, 10);
+    let site = Site::with(options, Config::default()).await;
+    let mut client = site.open().await;
+    assert_eq!(client.post(&[], &note("stay")).await.status, 202);
+    let long = call(1, "hold", json!(["x".repeat(3_000)]));
+    for _ in 0..4 {
+        assert_eq!(client.post(&[ASYNC], &long).await.status, 202);
+    }
+    client.send("POST", "/", &[ASYNC], &long.to_string()).await;
+    let more = tokio::time::timeout(ms(300), client.raw.reply()).await;
+    assert!(more.is_err(), "12 KB wait, and more has come in");
+    // Each has a share for itself, and no more.
+    let mut other = site.open().await;
+    let add = call(1, "add", json!([1, 2]));
+    assert_eq!(other.post(&[], &add).await.json(), ok(1, json!(3)));
+    assert_eq!(other.post(&[], &note("stay")).await.status, 202);
+    let short = call(2, "hold", json!(["x".repeat(600)]));
+    assert_eq!(other.post(&[ASYNC], &short).await.status, 202);
+    let mut again = site.again(&other).await;
+    again.send("POST", "/", &[ASYNC], &short.to_string()).await;
+    let more = tokio::time::timeout(ms(300), again.raw.reply()).await;
+    assert!(more.is_err(), "the share is taken, and more has come in");
+    // An answer waits for nothing, and keeps nothing waiting.
+    let answer = ok(77, json!("x".repeat(600)));
+    assert_eq!(other.post(&[], &answer).await.status, 202);
+    site.gate.add_permits(20);
+    assert_eq!(client.raw.reply().await.status, 202);
+    assert_eq!(again.raw.reply().await.status, 202);
+    assert_eq!(client.post(&[ASYNC], &long).await.status, 202);
+}

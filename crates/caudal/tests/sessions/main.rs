@@ -53,7 +53,7 @@ struct Client {
 
 fn router(gate: &Arc<Semaphore>, notes: &Arc<AtomicUsize>) -> Router {
     let (gate, notes) = (Arc::clone(gate), Arc::clone(notes));
-    let later = Arc::clone(&gate);
+    let (later, stay) = (Arc::clone(&gate), Arc::clone(&gate));
     Router::new()
         .method("initialize", || Ok("ready"))
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
@@ -94,6 +94,10 @@ fn router(gate: &Arc<Semaphore>, notes: &Arc<AtomicUsize>) -> Router {
         .method("who", |cx: Context| {
             let found = cx.peer().extensions().get::<Caller>();
             Ok(found.map(|caller| caller.name().to_owned()))
+        })
+        .notification("stay", move || {
+            let gate = Arc::clone(&stay);
+            async move { gate.acquire().await.unwrap().forget() }
         })
         .notification("note", move || {
             notes.fetch_add(1, SeqCst);

@@ -78,7 +78,8 @@ pub struct Options {
     /// How long a session lasts of which nothing is heard; zero is for ever.
     pub session_timeout: Duration,
     /// Bytes that wait for the clients of all sessions, and bytes that these have sent
-    /// and nobody has looked at. Each session has a share of them for itself.
+    /// and that have not begun, wherever they wait. Each session has a share of them for
+    /// itself.
     pub session_bytes: usize,
     /// Bytes of events that a session keeps for a client that comes back. All
     /// sessions together keep no more than [`session_bytes`](Self::session_bytes).

@@ -184,6 +184,8 @@ fn owed<'a>(entry: &Message<'a>) -> Option<Id<'a>> {
 
 impl Transport for Channel {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
+        // Nobody looks at the one before it any more.
+        self.message = Bytes::new();
         self.message = ready!(self.pipe.inbox.poll_pop(cx));
         Poll::Ready(Ok(Some(&self.message)))
     }
@@ -213,6 +215,10 @@ impl Transport for Channel {
             ready!(timer.as_mut().poll(cx));
         }
         Poll::Ready(None)
+    }
+
+    fn queued(&mut self, bytes: usize) {
+        self.pipe.inbox.set_queued(bytes);
     }
 
     fn remote(&self) -> Option<String> {
@@ -278,10 +284,10 @@ mod tests {
             br#"[{"jsonrpc":"2.0","id":2,"method":"a"},{"jsonrpc":"2.0","method":"a"},7]"#,
             waited,
         ] {
-            pipe.inbox.push(text).await.unwrap();
+            pipe.inbox.push(text, false).await.unwrap();
         }
         channel.closing(&CloseReason::local());
-        assert!(pipe.inbox.push(b"late").await.is_err());
+        assert!(pipe.inbox.push(b"late", false).await.is_err());
         assert_eq!(wait.take().unwrap(), refused("3"));
         let mut reader = pipe.outbox.attach(Keep::Replay);
         let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
@@ -349,17 +355,18 @@ mod tests {
     async fn the_inbox_takes_so_much_and_no_more() {
         let (pipe, mut channel) = channel();
         let text = [b'x'; 500];
-        pipe.inbox.push(&text).await.unwrap();
-        pipe.inbox.push(&text).await.unwrap();
-        let mut third = std::pin::pin!(pipe.inbox.push(b"y"));
+        pipe.inbox.push(&text, false).await.unwrap();
+        pipe.inbox.push(&text, false).await.unwrap();
+        let mut third = std::pin::pin!(pipe.inbox.push(b"y", false));
         let noop = &mut Context::from_waker(std::task::Waker::noop());
         assert!(third.as_mut().poll(noop).is_pending());
+        assert!(channel.poll_receive(noop).is_ready());
+        assert!(third.as_mut().poll(noop).is_pending(), "it is looked at");
         assert!(channel.poll_receive(noop).is_ready());
         third.await.unwrap();
         // One that is too large goes in alone.
         assert!(channel.poll_receive(noop).is_ready());
-        assert!(channel.poll_receive(noop).is_ready());
         assert!(channel.poll_receive(noop).is_pending());
-        pipe.inbox.push(&[b'x'; 2000]).await.unwrap();
+        pipe.inbox.push(&[b'x'; 2000], false).await.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! The client's messages of one session, until its driver takes them.
+//! The client's messages of one session, until its driver is done with them.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,20 +17,40 @@ pub(super) struct Inbox {
     bounds: Bounds,
     /// What all hold.
     budget: Arc<Budget>,
-    number: u64,
     state: Mutex<State>,
+    lane: Lane,
+    /// Answers never wait in the driver, which may wait for just them: they overtake.
+    answers: Lane,
+}
+
+/// Those who put messages in, one after the other.
+#[derive(Debug)]
+struct Lane {
+    /// By which the budget knows it.
+    number: u64,
     /// Held by the one whose message is next.
     turn: tokio::sync::Mutex<()>,
+    /// It waits for room.
+    waker: Mutex<Option<Waker>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     messages: VecDeque<Bytes>,
+    /// Those of `messages`,
     bytes: usize,
+    /// of the one that the driver looks at,
+    lent: usize,
+    /// and of those that wait there for their turn.
+    queued: usize,
     driver: Option<Waker>,
-    /// Who waits for room.
-    pusher: Option<Waker>,
     closed: bool,
+}
+
+impl State {
+    fn held(&self) -> usize {
+        self.bytes + self.lent + self.queued
+    }
 }
 
 /// The session has ended.
@@ -39,25 +59,41 @@ pub(super) struct Ended;
 
 impl Inbox {
     pub(super) fn new(bounds: Bounds, budget: &Arc<Budget>) -> Self {
+        let lane = || Lane {
+            number: budget.register(),
+            turn: tokio::sync::Mutex::default(),
+            waker: Mutex::default(),
+        };
         Self {
             bounds,
-            number: budget.register(),
             budget: Arc::clone(budget),
             state: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
+            lane: lane(),
+            answers: lane(),
         }
     }
 
-    /// Puts a message in when there is room, after those that came before.
+    /// Puts a message in when there is room, after those that came before; an answer
+    /// only after other answers.
     ///
     /// # Cancel safety
     /// If it is dropped, the message was not put in.
-    pub(super) async fn push(&self, text: &[u8]) -> Result<(), Ended> {
-        let _turn = self.turn.lock().await;
-        poll_fn(|cx| self.poll_push(cx, text)).await
+    pub(super) async fn push(&self, text: &[u8], is_answer: bool) -> Result<(), Ended> {
+        let lane = match is_answer {
+            true => &self.answers,
+            false => &self.lane,
+        };
+        let _turn = lane.turn.lock().await;
+        poll_fn(|cx| self.poll_push(cx, lane, text, is_answer)).await
     }
 
-    fn poll_push(&self, cx: &mut Context<'_>, text: &[u8]) -> Poll<Result<(), Ended>> {
+    fn poll_push(
+        &self,
+        cx: &mut Context<'_>,
+        lane: &Lane,
+        text: &[u8],
+        is_answer: bool,
+    ) -> Poll<Result<(), Ended>> {
         let mut state = self.lock();
         if state.closed {
             return Poll::Ready(Err(Ended));
@@ -65,13 +101,15 @@ impl Inbox {
         let (size, all) = (text.len(), self.bounds.all);
         let held = state.bytes.saturating_add(size);
         let has_room = state.bytes == 0 || held <= self.bounds.output;
+        // What waits in the driver may wait for just this answer.
+        let held = match is_answer {
+            true => held,
+            false => held.saturating_add(state.lent + state.queued),
+        };
         let fits = held <= self.bounds.share;
-        if !has_room
-            || !self
-                .budget
-                .admit(self.number, (size, fits), all, cx.waker())
-        {
-            state.pusher = Some(cx.waker().clone());
+        let (number, waker) = (lane.number, cx.waker());
+        if !has_room || !self.budget.admit(number, (size, fits), all, waker) {
+            *lock(&lane.waker) = Some(waker.clone());
             return Poll::Pending;
         }
         state.bytes += text.len();
@@ -85,58 +123,76 @@ impl Inbox {
         Poll::Ready(Ok(()))
     }
 
-    /// The next message.
+    /// The next message; the driver is done with the one before it, unless it has
+    /// [queued](Self::set_queued) it.
     pub(super) fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Bytes> {
-        let mut state = self.lock();
-        let Some(text) = state.messages.pop_front() else {
-            state.driver = Some(cx.waker().clone());
-            return Poll::Pending;
-        };
-        state.bytes -= text.len();
-        self.release(state, text.len());
-        Poll::Ready(text)
+        let mut popped = None;
+        self.change(|state| {
+            popped = state.messages.pop_front();
+            state.lent = popped.as_ref().map_or(0, Bytes::len);
+            state.bytes -= state.lent;
+            if popped.is_none() {
+                state.driver = Some(cx.waker().clone());
+            }
+        });
+        popped.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// So much of what was popped waits in the driver for its turn.
+    pub(super) fn set_queued(&self, bytes: usize) {
+        self.change(|state| (state.lent, state.queued) = (0, bytes));
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
-    /// Takes nothing in any more; returns what nobody has taken.
+    /// Takes nothing in any more; returns what nobody has taken. The driver is gone.
     pub(super) fn close(&self) -> VecDeque<Bytes> {
-        let mut state = self.lock();
-        state.closed = true;
-        let bytes = std::mem::take(&mut state.bytes);
-        let left = std::mem::take(&mut state.messages);
-        self.release(state, bytes);
+        let mut left = VecDeque::new();
+        self.change(|state| {
+            state.closed = true;
+            left = std::mem::take(&mut state.messages);
+            (state.bytes, state.lent, state.queued) = (0, 0, 0);
+        });
         left
     }
 
-    /// So many bytes are gone: whoever waits for room is woken.
-    fn release(&self, mut state: MutexGuard<'_, State>, bytes: usize) {
-        let mut wakers: Vec<_> = state.pusher.take().into_iter().collect();
-        drop(state);
-        let before = Held {
+    /// Changes it, and wakes whoever waits for room.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let owed = |bytes| Held {
             owed: bytes,
             kept: 0,
         };
-        wakers.extend(self.budget.change(before, Held::default(), self.bounds.all));
+        let mut state = self.lock();
+        let before = owed(state.held());
+        change(&mut state);
+        let now = owed(state.held());
+        let lanes = [&self.lane, &self.answers].into_iter();
+        let mut wakers: Vec<_> = lanes.filter_map(|lane| lock(&lane.waker).take()).collect();
+        drop(state);
+        wakers.extend(self.budget.change(before, now, self.bounds.all));
         wakers.into_iter().for_each(Waker::wake);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        let held = Held {
-            owed: self.lock().bytes,
-            kept: 0,
-        };
-        self.budget.forget(self.number, held, self.bounds.all);
+        self.close();
+        for lane in [&self.lane, &self.answers] {
+            let (number, none) = (lane.number, Held::default());
+            self.budget.forget(number, none, self.bounds.all);
+        }
     }
 }
 
@@ -170,41 +226,50 @@ mod tests {
         let one = Inbox::new(bounds, &budget);
         let other = Inbox::new(bounds, &budget);
         let cx = &mut Context::from_waker(Waker::noop());
-        one.push(b"0123456789").await.unwrap();
-        other.push(b"01").await.unwrap();
-        assert!(pin!(other.push(b"2")).poll(cx).is_pending());
+        one.push(b"0123456789", false).await.unwrap();
+        other.push(b"01", false).await.unwrap();
+        assert!(pin!(other.push(b"2", false)).poll(cx).is_pending());
         assert!(other.poll_pop(cx).is_ready());
+        assert!(pin!(other.push(b"2", false)).poll(cx).is_pending());
+        other.set_queued(2);
+        assert!(pin!(other.push(b"2", false)).poll(cx).is_pending());
         assert!(
-            pin!(other.push(b"012")).poll(cx).is_ready(),
+            pin!(other.push(b"2", true)).poll(cx).is_ready(),
+            "an answer"
+        );
+        assert!(other.poll_pop(cx).is_ready() && other.poll_pop(cx).is_pending());
+        other.set_queued(0);
+        assert!(
+            pin!(other.push(b"012", false)).poll(cx).is_ready(),
             "there is room"
         );
-        assert!(pin!(other.push(b"3")).poll(cx).is_pending());
+        assert!(pin!(other.push(b"3", false)).poll(cx).is_pending());
         let third = Inbox::new(bounds, &budget);
-        third.push(b"01").await.unwrap();
-        assert!(pin!(third.push(b"2")).poll(cx).is_pending());
-        let late = third.push(b"2");
+        third.push(b"01", false).await.unwrap();
+        assert!(pin!(third.push(b"2", false)).poll(cx).is_pending());
+        let late = third.push(b"2", false);
         let room = async {
             tokio::task::yield_now().await;
-            assert!(
-                one.poll_pop(&mut Context::from_waker(Waker::noop()))
-                    .is_ready()
-            );
+            let cx = &mut Context::from_waker(Waker::noop());
+            assert!(one.poll_pop(cx).is_ready() && one.poll_pop(cx).is_pending());
         };
         tokio::join!(late, room).0.unwrap();
         drop((one, other, third));
         let last = Inbox::new(Bounds { all: 1, ..bounds }, &budget);
-        last.push(b"since nothing else is there").await.unwrap();
+        last.push(b"since nothing else is there", false)
+            .await
+            .unwrap();
     }
 
     #[tokio::test]
     async fn what_came_first_goes_in_first() {
         let inbox = inbox(1000);
         let cx = &mut Context::from_waker(Waker::noop());
-        inbox.push(&[b'x'; 500]).await.unwrap();
-        inbox.push(&[b'x'; 500]).await.unwrap();
-        let mut large = pin!(inbox.push(&[b'y'; 600]));
+        inbox.push(&[b'x'; 500], false).await.unwrap();
+        inbox.push(&[b'x'; 500], false).await.unwrap();
+        let mut large = pin!(inbox.push(&[b'y'; 600], false));
         assert!(large.as_mut().poll(cx).is_pending());
-        let mut small = pin!(inbox.push(b"z"));
+        let mut small = pin!(inbox.push(b"z", false));
         assert!(small.as_mut().poll(cx).is_pending());
         assert!(inbox.poll_pop(cx).is_ready());
         assert!(small.as_mut().poll(cx).is_pending(), "it has come later");
@@ -220,8 +285,8 @@ mod tests {
     #[tokio::test]
     async fn whoever_waits_hears_of_the_end() {
         let inbox = inbox(1);
-        inbox.push(b"x").await.unwrap();
-        let late = async { tokio::join!(inbox.push(b"y"), inbox.push(b"z")) };
+        inbox.push(b"x", false).await.unwrap();
+        let late = async { tokio::join!(inbox.push(b"y", false), inbox.push(b"z", false)) };
         let close = async {
             tokio::task::yield_now().await;
             inbox.close()

@@ -20,12 +20,13 @@ const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Takes what a POST brings, and answers it.
 pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) -> Response<Body> {
-    let (asked, tokens, cancelled) = match decode(text, &http.hub().config.policy) {
+    let (asked, tokens, cancelled, is_answer) = match decode(text, &http.hub().config.policy) {
         Message::Invalid(invalid) => return judge(&visit, text, &invalid),
         message => (
             Ids::asked(&message),
             tokens(&visit, head, &message),
             cancelled(&visit, &message),
+            is_answer(&message),
         ),
     };
     let is_async = asked.is_some() && head::prefers_async(&head.headers);
@@ -33,7 +34,7 @@ pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) 
     let wait = asked
         .filter(|_| !is_async)
         .map(|ids| Wait::begin(&visit.pipe, ids, tokens));
-    if visit.pipe.inbox.push(text).await.is_err() {
+    if visit.pipe.inbox.push(text, is_answer).await.is_err() {
         return ended(http);
     }
     if let Some(id) = cancelled {
@@ -55,6 +56,14 @@ fn judge(session: &Session, text: &[u8], invalid: &Invalid<'_>) -> Response<Body
         // It was meant as an answer.
         true => accepted(false),
         false => json(StatusCode::OK, out.freeze()),
+    }
+}
+
+/// Whether a message answers calls of ours, and does nothing else.
+fn is_answer(message: &Message<'_>) -> bool {
+    match message {
+        Message::Batch(entries) => entries.iter().all(is_answer),
+        single => matches!(single, Message::Response(_)),
     }
 }
 

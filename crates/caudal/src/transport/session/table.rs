@@ -20,8 +20,8 @@ use crate::peer::{Link, Order};
 use crate::time::after;
 use crate::transport::http::{Caller, Http, Most, Seat, Seats};
 
-/// A session that holds no more has room for it even if all together hold too much; so
-/// they hold at most twice what they may.
+/// A session that holds no more has room for it even if all together hold too much, and
+/// for as much of its client's answers; so they hold at most three times what they may.
 const SHARE: usize = 64 << 10;
 
 /// All sessions of a server.
