@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::table::Table;
-use super::waits::{Ids, Waits, read_own};
+use super::waits::{Ids, Subject, Waits, read_own};
 use crate::config::Config;
 use crate::hub::Hub;
 use crate::peer::member;
@@ -69,36 +69,38 @@ impl Channel {
 
     /// Gives a message to the POST that waits for it, or to the outbox.
     fn poll_route(&self, cx: &mut Context<'_>, text: &[u8]) -> Poll<()> {
-        if !self.pipe.waits.is_empty() {
+        let Pipe { outbox, waits, .. } = &*self.pipe;
+        if let Some(subject) = self.subject(text)
+            && waits.want(&subject, text.len())
+        {
             // Who does not read its answers gets no more of them.
-            ready!(self.pipe.outbox.poll_aside(cx));
-            if self.give_to_post(text) {
+            ready!(outbox.poll_set_aside(cx, text.len()));
+            if self.give(&subject, text) {
                 return Poll::Ready(());
             }
         }
-        self.pipe.outbox.poll_push(cx, text)
+        outbox.poll_push(cx, text)
     }
 
-    /// Whether a POST waits for this message.
-    fn give_to_post(&self, text: &[u8]) -> bool {
-        let message = read_own(text);
-        match &message {
-            Message::Notification(told) => {
-                let progress = self.config.dialect.progress.as_ref();
-                progress
-                    .filter(|progress| progress.method == told.method)
-                    .and_then(|progress| member(told.params, &progress.member))
-                    .is_some_and(|token| self.pipe.waits.report(&token, text))
-            }
-            _ => Ids::answered(&message).is_some_and(|ids| self.answer_post(&ids, text)),
+    /// What of a POST a message may be about; `None` if nobody waits.
+    fn subject(&self, text: &[u8]) -> Option<Subject> {
+        if self.pipe.waits.is_empty() {
+            return None;
         }
+        let message = read_own(text);
+        let Message::Notification(told) = &message else {
+            return Ids::answered(&message).map(Subject::Answer);
+        };
+        let progress = self.config.dialect.progress.as_ref();
+        let progress = progress.filter(|progress| progress.method == told.method)?;
+        member(told.params, &progress.member).map(Subject::Report)
     }
 
-    fn answer_post(&self, ids: &Ids, text: &[u8]) -> bool {
+    /// Gives a message that is set aside to the POST that waits for it; if that is gone,
+    /// it is set aside no longer.
+    fn give(&self, subject: &Subject, text: &[u8]) -> bool {
         let Pipe { outbox, waits, .. } = &*self.pipe;
-        // Before it is there: it may be taken at once.
-        outbox.set_aside(text.len());
-        let taken = waits.answer(ids, text, outbox.last());
+        let taken = waits.give(subject, text, outbox.last());
         if !taken {
             outbox.release(text.len());
         }
@@ -139,8 +141,14 @@ impl Channel {
             let Some(answer) = refusal(&text, &self.config) else {
                 continue;
             };
-            if !self.give_to_post(&answer) {
-                self.pipe.outbox.push_back(answer);
+            let outbox = &self.pipe.outbox;
+            let is_taken = |subject| {
+                // Before it is there: it may be taken at once.
+                outbox.set_aside(answer.len());
+                self.give(&subject, &answer)
+            };
+            if !self.subject(&answer).is_some_and(is_taken) {
+                outbox.push_back(answer);
             }
         }
     }
@@ -349,6 +357,45 @@ mod tests {
         let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
         assert!(next().await.is_some());
         assert!(push(b"x"));
+    }
+
+    #[tokio::test]
+    async fn progress_that_nobody_reads_is_bounded() {
+        let config = Config {
+            dialect: crate::dialect::Dialect::mcp(),
+            ..Config::default()
+        };
+        let (pipe, mut channel) = channel_of(&Hub::new(Router::new(), config));
+        let ids = |id| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"a"}}"#);
+            Ids::asked(&decode(text.as_bytes(), &Default::default())).unwrap()
+        };
+        let one = Wait::begin(&pipe, ids(1), vec!["7".to_owned()]);
+        let other = Wait::begin(&pipe, ids(2), vec!["8".to_owned()]);
+        let noop = &mut Context::from_waker(std::task::Waker::noop());
+        let mut report = |token| {
+            let long = "x".repeat(500);
+            let params = format!(r#"{{"progressToken":{token},"message":"{long}"}}"#);
+            let mut out = BytesMut::from(&*format!(
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{params}}}\n"
+            ));
+            channel.poll_send(noop, &mut out).is_ready()
+        };
+        assert!(report(7) && report(8));
+        assert!(!report(7), "more than 1000 bytes are there");
+        assert!(one.next_report().is_some());
+        assert!(report(7));
+        assert!(!report(8));
+        // Those that nobody has read count no less, but may be read elsewhere.
+        drop((one, other));
+        assert!(!report(9));
+        let mut reader = pipe.outbox.attach(Keep::Replay);
+        let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
+        assert!(next().await.is_some() && next().await.is_some());
+        assert!(report(9));
+        assert!(next().await.is_some());
+        pipe.outbox.set_aside(999);
+        assert!(report(9), "nothing of what is gone is still counted");
     }
 
     #[tokio::test]

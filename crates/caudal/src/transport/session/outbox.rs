@@ -66,7 +66,7 @@ struct State {
     /// Bytes that were never sent, and bytes that were.
     unsent: usize,
     sent: usize,
-    /// Bytes of answers that POSTs have still to take.
+    /// Bytes of answers and reports that POSTs have still to take.
     aside: usize,
     keep: Keep,
     /// The reader that may take.
@@ -124,15 +124,11 @@ impl Outbox {
                 state.writer = Some(cx.waker().clone());
                 return Poll::Pending;
             }
-            let (all, size) = (self.bounds.all, text.len());
-            let fits = owed.saturating_add(size) <= self.bounds.share;
-            let (number, waker) = (self.number, cx.waker());
-            if !self.budget.admit(number, (size, fits), all, waker) {
+            if !self.admit(state, text.len(), cx.waker()) {
                 // Its own share may be free before the others' is.
-                state.writer = Some(waker.clone());
+                state.writer = Some(cx.waker().clone());
                 return Poll::Pending;
             }
-            state.charged.owed += size;
             state.push(Bytes::copy_from_slice(text));
             Poll::Ready(())
         })
@@ -149,7 +145,7 @@ impl Outbox {
     }
 
     /// Counts bytes that are not in here, until [`release`](Self::release): those of
-    /// an answer that has a way of its own.
+    /// an answer or a report that has a way of its own.
     pub(super) fn set_aside(&self, bytes: usize) {
         self.change(|state, _| state.aside += bytes);
     }
@@ -158,15 +154,28 @@ impl Outbox {
         self.change(|state, _| state.aside = state.aside.saturating_sub(bytes));
     }
 
-    /// Ready when not too much is set aside.
-    pub(super) fn poll_aside(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// The same when there is room for it.
+    pub(super) fn poll_set_aside(&self, cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
         self.change(|state, _| {
-            if state.closed || state.aside == 0 || state.aside < self.bounds.output {
-                return Poll::Ready(());
+            let is_full = state.aside > 0 && state.aside >= self.bounds.output;
+            if !state.closed && (is_full || !self.admit(state, bytes, cx.waker())) {
+                state.writer = Some(cx.waker().clone());
+                return Poll::Pending;
             }
-            state.writer = Some(cx.waker().clone());
-            Poll::Pending
+            state.aside += bytes;
+            Poll::Ready(())
         })
+    }
+
+    /// Whether there is room for so much in what all hold; then it is counted.
+    fn admit(&self, state: &mut State, bytes: usize, waker: &Waker) -> bool {
+        let fits = state.held().owed.saturating_add(bytes) <= self.bounds.share;
+        let (all, number) = (self.bounds.all, self.number);
+        let admitted = self.budget.admit(number, (bytes, fits), all, waker);
+        if admitted {
+            state.charged.owed += bytes;
+        }
+        admitted
     }
 
     /// Lets a new reader take what was never sent; the one before it ends.

@@ -70,6 +70,15 @@ impl Ids {
     }
 }
 
+/// What a message of ours is to a POST that waits.
+#[derive(Debug)]
+pub(super) enum Subject {
+    /// The answer to requests with these ids.
+    Answer(Ids),
+    /// A report of progress under this token, a JSON text.
+    Report(String),
+}
+
 /// Reads a message of ours, which knows no bounds.
 pub(super) fn read_own(text: &[u8]) -> Message<'_> {
     let mut policy = Policy::default();
@@ -117,47 +126,42 @@ impl Waits {
         self.lock().waits.is_empty()
     }
 
-    /// Gives an answer to the first that waits for it; `false` if there is none.
-    pub(super) fn answer(&self, answer: &Ids, text: &[u8], last: u64) -> bool {
-        self.settle(
-            |waiting| waiting.ids.match_answer(answer),
-            || Outcome::Answered(Bytes::copy_from_slice(text), last),
-        )
+    /// Whether somebody waits for a message about this, and has room for it.
+    pub(super) fn want(&self, subject: &Subject, size: usize) -> bool {
+        let state = self.lock();
+        state.waits.values().any(|one| one.wants(subject, size))
     }
 
-    /// Gives a report of progress to the POST that asked for it, so that it comes
-    /// before the answer; `false` if there is none, or no room.
-    pub(super) fn report(&self, token: &str, text: &[u8]) -> bool {
-        let mut state = self.lock();
-        let mut all = state.waits.values_mut();
-        let Some(waiting) = all.find(|waiting| waiting.wants(token, text.len())) else {
-            return false;
-        };
-        waiting.reports.push_back(Bytes::copy_from_slice(text));
-        let waker = waiting.waker.take();
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        true
+    /// Gives a message to the first that waits for it; `false` if there is none. Reports
+    /// of progress come so before the answer, whose `last` message before it this is.
+    pub(super) fn give(&self, subject: &Subject, text: &[u8], last: u64) -> bool {
+        self.change(
+            |waiting| waiting.wants(subject, text.len()),
+            |waiting| {
+                let text = Bytes::copy_from_slice(text);
+                match subject {
+                    Subject::Answer(_) => waiting.outcome = Outcome::Answered(text, last),
+                    Subject::Report(_) => waiting.reports.push_back(text),
+                }
+            },
+        )
     }
 
     /// Ends the wait for an answer that may never come.
     pub(super) fn give_up(&self, id: &str) {
-        self.settle(
-            |waiting| waiting.ids.ids.iter().all(|one| same_id(one, id)),
-            || Outcome::Ended,
+        self.change(
+            |waiting| waiting.is_open() && waiting.ids.ids.iter().all(|one| same_id(one, id)),
+            |waiting| waiting.outcome = Outcome::Ended,
         );
     }
 
-    fn settle(&self, is: impl Fn(&Waiting) -> bool, outcome: impl FnOnce() -> Outcome) -> bool {
+    /// Changes the first that is meant, and wakes it; `false` if there is none.
+    fn change(&self, is: impl Fn(&Waiting) -> bool, change: impl FnOnce(&mut Waiting)) -> bool {
         let mut state = self.lock();
-        let open = |waiting: &&mut Waiting| matches!(waiting.outcome, Outcome::Open);
-        let mut all = state.waits.values_mut().filter(open);
-        let Some(waiting) = all.find(|waiting| is(waiting)) else {
+        let Some(waiting) = state.waits.values_mut().find(|waiting| is(waiting)) else {
             return false;
         };
-        waiting.outcome = outcome();
+        change(waiting);
         let waker = waiting.waker.take();
         drop(state);
         if let Some(waker) = waker {
@@ -189,11 +193,33 @@ impl Waits {
 }
 
 impl Waiting {
-    fn wants(&self, token: &str, size: usize) -> bool {
-        let held: usize = self.reports.iter().map(Bytes::len).sum();
+    fn is_open(&self) -> bool {
         matches!(self.outcome, Outcome::Open)
-            && self.tokens.iter().any(|one| same_id(one, token))
-            && held.saturating_add(size) <= ROOM
+    }
+
+    fn wants(&self, subject: &Subject, size: usize) -> bool {
+        self.is_open()
+            && match subject {
+                Subject::Answer(answer) => self.ids.match_answer(answer),
+                Subject::Report(token) => {
+                    self.tokens.iter().any(|one| same_id(one, token))
+                        && self.reported().saturating_add(size) <= ROOM
+                }
+            }
+    }
+
+    /// Bytes of reports.
+    fn reported(&self) -> usize {
+        self.reports.iter().map(Bytes::len).sum()
+    }
+
+    /// Bytes that are set aside for it.
+    fn held(&self) -> usize {
+        let answer = match &self.outcome {
+            Outcome::Answered(text, _) => text.len(),
+            _ => 0,
+        };
+        self.reported() + answer
     }
 
     fn answer(self) -> Option<Bytes> {
@@ -257,9 +283,7 @@ impl Wait {
 
     fn end(&self) -> Option<Waiting> {
         let ended = self.pipe.waits.lock().waits.remove(&self.key)?;
-        if let Outcome::Answered(text, _) = &ended.outcome {
-            self.pipe.outbox.release(text.len());
-        }
+        self.pipe.outbox.release(ended.held());
         Some(ended)
     }
 }
@@ -287,7 +311,10 @@ impl Wait {
     /// The next report of progress, if there is one.
     pub(crate) fn next_report(&self) -> Option<Bytes> {
         let mut state = self.pipe.waits.lock();
-        state.waits.get_mut(&self.key)?.reports.pop_front()
+        let report = state.waits.get_mut(&self.key)?.reports.pop_front()?;
+        drop(state);
+        self.pipe.outbox.release(report.len());
+        Some(report)
     }
 }
 
@@ -364,13 +391,19 @@ mod tests {
             waker: None,
         };
         waits.lock().waits.insert(1, waiting);
+        let report = |token: &str, text: &[u8]| {
+            let subject = Subject::Report(token.to_owned());
+            let wanted = waits.want(&subject, text.len());
+            assert_eq!(waits.give(&subject, text, 0), wanted);
+            wanted
+        };
         let text = vec![b' '; ROOM - 1];
-        assert!(!waits.report("\"7\"", b"{}"));
-        assert!(waits.report("7", &text));
-        assert!(waits.report("7", b"1"));
-        assert!(!waits.report("7", b"1"));
+        assert!(!report("\"7\"", b"{}"));
+        assert!(report("7", &text));
+        assert!(report("7", b"1"));
+        assert!(!report("7", b"1"));
         waits.give_up("1");
         waits.lock().waits.get_mut(&1).unwrap().reports.clear();
-        assert!(!waits.report("7", b"1"));
+        assert!(!report("7", b"1"));
     }
 }
