@@ -1,0 +1,322 @@
+//! Order, bounds and readers of an outbox.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
+
+use super::*;
+
+const BOUNDS: Bounds = Bounds {
+    output: 10,
+    all: 1000,
+    share: 0,
+    replay: 6,
+};
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Count {
+    fn taken(&self) -> usize {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+}
+
+fn outbox(bounds: Bounds) -> Arc<Outbox> {
+    Outbox::new(bounds, &Arc::default())
+}
+
+fn push(outbox: &Outbox, text: &str) -> bool {
+    let mut cx = Context::from_waker(Waker::noop());
+    outbox.poll_push(&mut cx, text.as_bytes()).is_ready()
+}
+
+fn next(reader: &mut Reader) -> Option<(u64, String)> {
+    match reader.poll_next(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Some((number, text))) => {
+            Some((number, String::from_utf8(text.to_vec()).unwrap()))
+        }
+        _ => None,
+    }
+}
+
+fn is_over(reader: &mut Reader) -> bool {
+    let mut cx = Context::from_waker(Waker::noop());
+    matches!(reader.poll_next(&mut cx), Poll::Ready(None))
+}
+
+#[test]
+fn messages_are_numbered_from_one_and_come_in_order() {
+    let outbox = outbox(BOUNDS);
+    assert!(push(&outbox, "a") && push(&outbox, "b"));
+    let mut reader = outbox.attach(Keep::Replay);
+    assert_eq!(next(&mut reader), Some((1, "a".to_owned())));
+    assert_eq!(next(&mut reader), Some((2, "b".to_owned())));
+    assert_eq!(next(&mut reader), None);
+    assert!(!is_over(&mut reader));
+    assert_eq!(outbox.last(), 2);
+}
+
+#[test]
+fn whoever_pushes_waits_at_the_limit_and_not_before() {
+    let outbox = outbox(BOUNDS);
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let cx = &mut Context::from_waker(&waker);
+    assert!(outbox.poll_push(cx, b"123456789").is_ready());
+    assert!(outbox.poll_push(cx, b"0").is_ready());
+    assert!(outbox.poll_push(cx, b"x").is_pending());
+    assert_eq!(woken.taken(), 0);
+    let mut reader = outbox.attach(Keep::Replay);
+    assert!(next(&mut reader).is_some());
+    assert_eq!(woken.taken(), 1);
+    assert!(outbox.poll_push(cx, b"x").is_ready());
+}
+
+#[test]
+fn one_message_may_pass_the_limit() {
+    let outbox = outbox(BOUNDS);
+    assert!(push(&outbox, "much longer than ten bytes"));
+    assert!(!push(&outbox, "x"));
+}
+
+#[test]
+fn what_is_not_acknowledged_counts_and_is_never_dropped() {
+    let outbox = outbox(BOUNDS);
+    let mut reader = outbox.attach(Keep::Acknowledged);
+    assert!(push(&outbox, "12345") && push(&outbox, "67890"));
+    assert!(next(&mut reader).is_some() && next(&mut reader).is_some());
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let cx = &mut Context::from_waker(&waker);
+    assert!(outbox.poll_push(cx, b"x").is_pending());
+    // Nothing has changed, so nobody is woken to find that out.
+    assert_eq!(woken.taken(), 0);
+    assert_eq!(reader.resume_after(0), 0);
+    assert_eq!(next(&mut reader), Some((1, "12345".to_owned())));
+    outbox.acknowledge(1);
+    assert_eq!(woken.taken(), 1);
+    assert!(outbox.poll_push(cx, b"x").is_ready());
+    assert_eq!(next(&mut reader), Some((2, "67890".to_owned())));
+}
+
+#[test]
+fn what_was_never_sent_cannot_be_acknowledged() {
+    let outbox = outbox(BOUNDS);
+    let mut reader = outbox.attach(Keep::Acknowledged);
+    assert!(push(&outbox, "a"));
+    outbox.acknowledge(u64::MAX);
+    assert_eq!(reader.resume_after(u64::MAX), 0);
+    assert_eq!(next(&mut reader), Some((1, "a".to_owned())));
+}
+
+#[test]
+fn sent_messages_are_kept_within_their_limit_and_a_gap_is_counted() {
+    let outbox = outbox(BOUNDS);
+    let mut reader = outbox.attach(Keep::Replay);
+    for text in ["aaa", "bbb", "ccc"] {
+        assert!(push(&outbox, text));
+        assert!(next(&mut reader).is_some());
+    }
+    // Six bytes are two messages: the first is gone.
+    let mut reader = outbox.attach(Keep::Replay);
+    assert_eq!(reader.resume_after(1), 0);
+    assert_eq!(next(&mut reader), Some((2, "bbb".to_owned())));
+    assert_eq!(reader.resume_after(0), 1);
+    assert_eq!(next(&mut reader), Some((2, "bbb".to_owned())));
+    assert_eq!(next(&mut reader), Some((3, "ccc".to_owned())));
+    assert_eq!(next(&mut reader), None);
+}
+
+#[test]
+fn without_its_last_number_a_reader_gets_what_was_never_sent() {
+    let outbox = outbox(BOUNDS);
+    assert!(push(&outbox, "a") && push(&outbox, "b"));
+    let mut one = outbox.attach(Keep::Replay);
+    assert_eq!(next(&mut one), Some((1, "a".to_owned())));
+    drop(one);
+    let mut other = outbox.attach(Keep::Replay);
+    assert_eq!(next(&mut other), Some((2, "b".to_owned())));
+}
+
+#[test]
+fn a_new_reader_ends_the_old_one_and_is_not_ended_by_its_drop() {
+    let outbox = outbox(BOUNDS);
+    let mut old = outbox.attach(Keep::Replay);
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    assert!(old.poll_next(&mut Context::from_waker(&waker)).is_pending());
+    let mut new = outbox.attach(Keep::Replay);
+    assert_eq!(woken.taken(), 1);
+    assert!(push(&outbox, "a"));
+    assert!(is_over(&mut old));
+    assert_eq!(old.resume_after(0), 0);
+    drop(old);
+    assert_eq!(next(&mut new), Some((1, "a".to_owned())));
+}
+
+#[test]
+fn a_lent_reader_gives_way_and_comes_back() {
+    let outbox = outbox(BOUNDS);
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let cx = &mut Context::from_waker(&waker);
+    let mut lent = outbox.lend(cx, 1).unwrap();
+    assert!(outbox.lend(cx, 2).is_none());
+    let main = outbox.attach(Keep::Replay);
+    assert!(is_over(&mut lent));
+    drop(lent);
+    assert!(outbox.lend(cx, 1).is_none());
+    assert!(outbox.poll_unread(cx, 1).is_pending());
+    assert_eq!(woken.taken(), 0);
+    drop(main);
+    assert_eq!(woken.taken(), 2, "both are told that they may");
+    assert!(outbox.lend(cx, 1).is_some());
+    drop(outbox.attach(Keep::Acknowledged));
+    assert!(outbox.lend(cx, 1).is_none(), "those who poll get all there");
+    outbox.leave(1);
+    assert!(outbox.lock().others.is_empty());
+}
+
+#[test]
+fn what_went_over_a_lent_reader_is_neither_kept_nor_missed() {
+    let outbox = outbox(BOUNDS);
+    let cx = &mut Context::from_waker(Waker::noop());
+    let mut main = outbox.attach(Keep::Replay);
+    assert!(push(&outbox, "a"));
+    assert!(next(&mut main).is_some());
+    drop(main);
+    let mut lent = outbox.lend(cx, 1).unwrap();
+    assert!(push(&outbox, "b") && push(&outbox, "c"));
+    assert_eq!(next(&mut lent), Some((2, "b".to_owned())));
+    assert_eq!(next(&mut lent), Some((3, "c".to_owned())));
+    drop(lent);
+    assert!(push(&outbox, "d"));
+    for (last, first) in [(0, (1, "a")), (1, (4, "d")), (2, (4, "d")), (3, (4, "d"))] {
+        let mut main = outbox.attach(Keep::Replay);
+        assert_eq!(main.resume_after(last), 0);
+        assert_eq!(next(&mut main), Some((first.0, first.1.to_owned())));
+    }
+    let mut main = outbox.attach(Keep::Replay);
+    assert_eq!(main.resume_after(1), 0);
+    assert!(outbox.poll_drained(cx).is_pending());
+    assert_eq!(next(&mut main), Some((4, "d".to_owned())));
+    assert_eq!(next(&mut main), None);
+    assert!(outbox.poll_drained(cx).is_ready());
+    assert_eq!(outbox.lock().messages.len(), 2);
+    // Those that went so do not add up.
+    drop(main);
+    let mut lent = outbox.lend(cx, 1).unwrap();
+    for _ in 0..100 {
+        assert!(push(&outbox, "x") && next(&mut lent).is_some());
+    }
+    assert_eq!(outbox.lock().messages.len(), 2);
+    assert_eq!(outbox.last(), 104);
+    drop(lent);
+    let main = outbox.attach(Keep::Replay);
+    assert_eq!(main.resume_after(4), 0);
+    assert!(outbox.poll_drained(cx).is_ready());
+}
+
+/// A receiver of webhooks refuses what does not follow on the one before.
+#[cfg(feature = "webhook")]
+#[test]
+fn what_is_owed_begins_after_what_went_over_a_lent_reader() {
+    let outbox = outbox(BOUNDS);
+    let cx = &mut Context::from_waker(Waker::noop());
+    assert!(push(&outbox, "a"));
+    assert!(next(&mut outbox.attach(Keep::Replay)).is_some());
+    assert!(push(&outbox, "b"));
+    assert!(next(&mut outbox.lend(cx, 1).unwrap()).is_some());
+    assert!(push(&outbox, "c") && push(&outbox, "d"));
+    assert!(next(&mut outbox.attach(Keep::Acknowledged)).is_some());
+    let (mut reader, before) = outbox.attach_owed();
+    assert_eq!(before, 2);
+    assert_eq!(next(&mut reader), Some((3, "c".to_owned())));
+    assert_eq!(next(&mut reader), Some((4, "d".to_owned())));
+}
+
+#[test]
+fn when_it_is_closed_the_rest_is_read_and_then_it_ends() {
+    let outbox = outbox(BOUNDS);
+    assert!(push(&outbox, "a"));
+    let mut reader = outbox.attach(Keep::Replay);
+    let cx = &mut Context::from_waker(Waker::noop());
+    outbox.close();
+    assert!(outbox.poll_drained(cx).is_pending());
+    assert!(push(&outbox, "late"));
+    assert!(next(&mut reader).is_some());
+    assert!(is_over(&mut reader));
+    assert!(outbox.poll_drained(cx).is_ready());
+}
+
+#[test]
+fn all_outboxes_share_one_limit_and_give_back_what_they_held() {
+    let budget = Arc::default();
+    let bounds = Bounds { all: 12, ..BOUNDS };
+    let one = Outbox::new(bounds, &budget);
+    let other = Outbox::new(bounds, &budget);
+    assert!(push(&one, "123456") && push(&other, "123456"));
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let cx = &mut Context::from_waker(&waker);
+    assert!(other.poll_push(cx, b"x").is_pending());
+    assert!(other.poll_push(cx, b"x").is_pending());
+    assert_eq!(woken.taken(), 0);
+    drop(one);
+    assert_eq!(woken.taken(), 1);
+    assert!(other.poll_push(cx, b"x").is_ready());
+    other.discard();
+    drop(other);
+    assert_eq!(budget.kept(), 0);
+    let last = Outbox::new(Bounds { all: 1, ..bounds }, &budget);
+    assert!(push(&last, "fits, since nothing else is there"));
+}
+
+#[test]
+fn who_reads_has_room_whatever_others_hold() {
+    let budget = Arc::default();
+    let bounds = Bounds {
+        all: 12,
+        share: 3,
+        ..BOUNDS
+    };
+    let full = Outbox::new(bounds, &budget);
+    let other = Outbox::new(bounds, &budget);
+    assert!(push(&full, "123456") && push(&full, "123456"));
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let cx = &mut Context::from_waker(&waker);
+    assert!(
+        other.poll_push(cx, b"1234").is_pending(),
+        "too much for a share"
+    );
+    assert!(other.poll_push(cx, b"12").is_ready());
+    assert!(other.poll_push(cx, b"3").is_ready());
+    assert!(other.poll_push(cx, b"4").is_pending());
+    let mut reader = other.attach(Keep::Replay);
+    assert_eq!(woken.taken(), 0);
+    assert!(next(&mut reader).is_some());
+    assert!(woken.taken() > 0);
+    assert!(other.poll_push(cx, b"4").is_ready());
+}
+
+#[test]
+fn what_all_outboxes_keep_is_bounded_too() {
+    let budget = Arc::default();
+    let bounds = Bounds { all: 8, ..BOUNDS };
+    let one = Outbox::new(bounds, &budget);
+    let other = Outbox::new(bounds, &budget);
+    for outbox in [&one, &other] {
+        assert!(push(outbox, "12345"));
+        assert!(next(&mut outbox.attach(Keep::Replay)).is_some());
+    }
+    assert_eq!(one.attach(Keep::Replay).resume_after(0), 0);
+    assert_eq!(other.attach(Keep::Replay).resume_after(0), 1);
+    assert_eq!(budget.kept(), 5);
+}
