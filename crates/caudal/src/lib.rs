@@ -163,6 +163,7 @@ compile_error!(
     "caudal runs on Unix: its transports need descriptors, process groups and Unix sockets"
 );
 
+mod alone;
 mod batch;
 mod config;
 mod connect;

@@ -340,7 +340,7 @@ impl Router {
     /// # }
     /// ```
     pub async fn handle(&self, message: &[u8]) -> Option<Bytes> {
-        crate::dispatch::handle(self, message).await
+        crate::alone::handle(self, message).await
     }
 
     /// The route for a name, which may be the fallback.

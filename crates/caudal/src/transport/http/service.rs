@@ -18,8 +18,8 @@ use super::guard::{self, Guard};
 use super::options::Options;
 use super::status::Reply;
 use super::{json, plain};
+use crate::alone;
 use crate::config::Config;
-use crate::dispatch;
 use crate::handler::BoxFuture;
 use crate::hub::Hub;
 use crate::peer::{Link, Peer};
@@ -237,7 +237,7 @@ impl Http {
             let text = "the server is shutting down\n";
             return plain(StatusCode::SERVICE_UNAVAILABLE, text);
         }
-        let reply = dispatch::answer(&hub.router, &self.link, caller, &text).await;
+        let reply = alone::answer(&hub.router, &self.link, caller, &text).await;
         self.reply(reply)
     }
 
