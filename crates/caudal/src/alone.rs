@@ -1,6 +1,7 @@
 //! A message that stands alone: answered in the task of whoever brought it, where there
 //! is no connection to answer on.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::sync::Arc;
 
@@ -19,8 +20,14 @@ pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
     answer(router, link, None, bytes).await
 }
 
-/// Room for a short answer: a buffer that grows to it costs more than the answer.
-const REPLY: usize = 256;
+/// What a short answer has at most.
+const SHORT: usize = 256;
+
+thread_local! {
+    /// Short answers are written into this and copied out, which costs one allocation
+    /// of their own size.
+    static SPARE: Cell<BytesMut> = Cell::default();
+}
 
 /// Answers one message in the caller's own task, on behalf of a connection.
 ///
@@ -34,19 +41,27 @@ pub(crate) async fn answer(
     caller: Option<&Arc<Link>>,
     bytes: &[u8],
 ) -> Option<Bytes> {
-    let mut out = BytesMut::with_capacity(REPLY);
     link.show_received(bytes);
+    let mut out = SPARE.take();
+    out.reserve(SHORT);
+    let begun = begin(router, link, caller, bytes, &mut out);
+    let written = match out.len() {
+        ..=SHORT => Bytes::copy_from_slice(&out),
+        _ => std::mem::take(&mut out).freeze(),
+    };
+    out.clear();
+    SPARE.set(out);
     // Most are answered at once; what must wait has room elsewhere.
-    match begin(router, link, caller, bytes, &mut out) {
-        Dispatched::Done => {}
-        Dispatched::Later(later) => out = Box::pin(peer::run(link, later)).await,
-        Dispatched::Batch(batch, waiting) => out = Box::pin(wait(link, batch, waiting)).await,
-    }
-    if out.is_empty() {
+    let text = match begun {
+        Dispatched::Done => written,
+        Dispatched::Later(later) => Box::pin(peer::run(link, later)).await.freeze(),
+        Dispatched::Batch(batch, waiting) => Box::pin(wait(link, batch, waiting)).await.freeze(),
+    };
+    if text.is_empty() {
         return None;
     }
-    link.show_sent(&out);
-    Some(out.freeze())
+    link.show_sent(&text);
+    Some(text)
 }
 
 fn begin(

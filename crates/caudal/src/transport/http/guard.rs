@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
-    AUTHORIZATION, HOST, ORIGIN, VARY, WWW_AUTHENTICATE,
+    AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, VARY, WWW_AUTHENTICATE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -26,6 +26,33 @@ pub(super) struct Guard {
     own: Option<String>,
 }
 
+/// What every request is asked for, found in one pass: a look for each costs more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen<'h> {
+    /// None also if there are two: nobody knows which one the others have believed.
+    host: Option<&'h HeaderValue>,
+    pub(super) origin: Option<&'h HeaderValue>,
+    pub(super) content_type: Option<&'h HeaderValue>,
+}
+
+impl<'h> Seen<'h> {
+    pub(super) fn of(headers: &'h HeaderMap) -> Self {
+        let mut seen = Self::default();
+        let mut hosts = 0;
+        for (name, value) in headers {
+            if name == HOST {
+                hosts += 1;
+                seen.host = (hosts == 1).then_some(value);
+            } else if name == CONTENT_TYPE {
+                seen.content_type = seen.content_type.or(Some(value));
+            } else if name == ORIGIN {
+                seen.origin = seen.origin.or(Some(value));
+            }
+        }
+        seen
+    }
+}
+
 impl Guard {
     pub(super) const fn new(own: Option<String>) -> Self {
         Self { own }
@@ -38,12 +65,13 @@ impl Guard {
     pub(super) fn check(
         &self,
         request: &Parts,
-        origin: Option<&HeaderValue>,
+        seen: Seen<'_>,
         options: &Options,
         last: &OnceLock<Box<[u8]>>,
     ) -> Result<(), Box<Response<Body>>> {
         let refuse = |status, text| Err(Box::new(plain(status, text)));
-        let Some(host) = host(request) else {
+        let origin = seen.origin;
+        let Some(host) = host(request, seen) else {
             return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
         };
         // A connection says the same every time.
@@ -93,15 +121,12 @@ fn is_foreign(request: &Parts) -> bool {
 }
 
 /// The host that a request was sent to, with its port; none if it was sent to two.
-fn host(request: &Parts) -> Option<&[u8]> {
+fn host<'r>(request: &'r Parts, seen: Seen<'r>) -> Option<&'r [u8]> {
     // HTTP/2 has it in its own place, and it wins over the header.
-    if let Some(authority) = request.uri.authority() {
-        return Some(authority.as_str().as_bytes());
+    match request.uri.authority() {
+        Some(authority) => Some(authority.as_str().as_bytes()),
+        None => seen.host.map(HeaderValue::as_bytes),
     }
-    let mut all = request.headers.get_all(HOST).iter();
-    let host = all.next()?.as_bytes();
-    // Of two, nobody knows which one the others have believed.
-    all.next().is_none().then_some(host)
 }
 
 /// Whether it can be a host at all.

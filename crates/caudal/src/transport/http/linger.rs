@@ -9,8 +9,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Version;
 use http::header::EXPECT;
-use http::{Request, Version};
+use http::request::Parts;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
@@ -35,25 +36,25 @@ pub(super) struct Lingering {
 }
 
 impl Lingering {
-    pub(super) fn wrap(request: Request<Incoming>) -> Request<Self> {
-        let lingers = match request.version() {
+    pub(super) fn new(head: &Parts, body: Incoming) -> Self {
+        let lingers = match head.version {
             // A stream can be ended by itself.
             Version::HTTP_2 => false,
-            _ => !asks_first(&request),
+            _ => !asks_first(head, &body),
         };
-        request.map(|body| Self {
+        Self {
             body: Some(body),
             lingers,
-        })
+        }
     }
 }
 
 /// Whether the client sends its body only if it is told to: who is refused sends the
 /// next request instead.
-fn asks_first(request: &Request<Incoming>) -> bool {
-    let size = request.body().size_hint();
+fn asks_first(head: &Parts, body: &Incoming) -> bool {
+    let size = body.size_hint();
     let little = size.exact().is_some_and(|size| size <= LITTLE);
-    !little && request.headers().contains_key(EXPECT)
+    !little && head.headers.contains_key(EXPECT)
 }
 
 impl http_body::Body for Lingering {

@@ -109,22 +109,24 @@ impl Listener {
             tracing::warn!(target: "caudal", %remote, "a connection was refused: too many");
             return;
         };
-        let watch = Watch::new();
-        let place = Place { seat, watch };
-        let http = self.http.for_connection(remote);
-        let path = Arc::clone(&self.path);
-        tokio::spawn(connection(hub.hold(), http, path, socket, place));
+        let place = Arc::new(Place {
+            seat,
+            watch: Watch::new(),
+            http: self.http.for_connection(remote),
+            path: Arc::clone(&self.path),
+        });
+        tokio::spawn(connection(hub.hold(), socket, place));
     }
 }
 
-async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, place: Place) {
+async fn connection(hub: Held, socket: TcpStream, place: Arc<Place>) {
     if let Err(error) = tcp::set_up(&socket) {
         tracing::debug!(target: "caudal", %error, "a connection was lost at once");
         return;
     }
     #[cfg(feature = "tls")]
-    if let Some(tls) = http.options().tls.clone() {
-        let limit = http.options().header_timeout;
+    if let Some(tls) = place.http.options().tls.clone() {
+        let limit = place.http.options().header_timeout;
         if let Some((socket, shown)) = secure::accept(&hub, &tls, limit, socket).await {
             let mark = move |extensions: &mut Extensions| {
                 if let Some(shown) = &shown {
@@ -133,16 +135,16 @@ async fn connection(hub: Held, http: Http, path: Arc<str>, socket: TcpStream, pl
             };
             // The handshake has agreed on what is spoken.
             let http2 = socket.get_ref().1.alpn_protocol() == Some(b"h2");
-            run(&hub, http, path, (socket, http2), place, mark).await;
+            run(&hub, (socket, http2), place, mark).await;
         }
         return;
     }
-    let limit = http.options().header_timeout;
+    let limit = place.http.options().header_timeout;
     let http2 = tokio::select! {
         http2 = speaks_http2(&socket, limit) => http2,
         () = hub.stop.cancelled(), if !hub.is_stopping() => return,
     };
-    run(&hub, http, path, (socket, http2), place, |_| ()).await;
+    run(&hub, (socket, http2), place, |_| ()).await;
 }
 
 /// Whether a client begins as one of HTTP/2 does that has not asked before; looked at
@@ -173,21 +175,18 @@ async fn speaks_http2(socket: &TcpStream, limit: Duration) -> bool {
 /// Serves a connection; `mark` tells each request what is known of it.
 async fn run<S>(
     hub: &Held,
-    http: Http,
-    path: Arc<str>,
     (io, http2): (S, bool),
-    place: Place,
+    place: Arc<Place>,
     mark: impl Fn(&mut Extensions) + Send + 'static,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let _attended = hub.attend(http.link());
-    let options = http.options();
+    let _attended = hub.attend(place.http.link());
+    let served = Arc::clone(&place);
+    let options = served.http.options();
     let watch = Arc::clone(&place.watch);
     let io = Timed::new(io, watch, options.header_timeout, options.idle_timeout);
     let ping = Some(options.ping_interval.min(LONGEST)).filter(|ping| !ping.is_zero());
-    let place = Arc::new(place);
-    let served = Arc::new((http.clone(), path));
     let service = service_fn(move |mut request: Request<Incoming>| {
         let version = request.version();
         let visit = Visit::begin(&place, version);
@@ -195,12 +194,12 @@ async fn run<S>(
             mark_upgrade(&mut request, &place);
         }
         mark(request.extensions_mut());
-        let request = Lingering::wrap(request);
-        let served = Arc::clone(&served);
+        let (mut head, body) = request.into_parts();
+        let body = Lingering::new(&head, body);
         async move {
-            let (http, path) = &*served;
-            let mut response = match request.uri().path() == &**path {
-                true => http.answer(request).await,
+            let Place { http, path, .. } = &*visit.0;
+            let mut response = match head.uri.path() == &**path {
+                true => http.respond(&mut head, body).await,
                 false => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
             };
             response.body_mut().last_with(visit);
@@ -310,9 +309,11 @@ impl Drop for Visit {
     }
 }
 
-/// A connection that is counted while it lasts.
+/// A connection that is counted while it lasts, and what it is served.
 #[derive(Debug)]
 struct Place {
     seat: Seat<IpAddr>,
     watch: Arc<Watch>,
+    http: Http,
+    path: Arc<str>,
 }

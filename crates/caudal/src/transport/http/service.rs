@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use caudal_core::{FrameError, JsonRpcError};
-use http::header::{ALLOW, CONTENT_TYPE, ORIGIN};
+use http::header::ALLOW;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 
 use super::body::{self, Body, ReadError};
-use super::guard::{self, Guard};
+use super::guard::{self, Guard, Seen};
 use super::options::Options;
 use super::status::Reply;
 use super::{json, plain};
@@ -156,52 +156,76 @@ impl Http {
         B: http_body::Body + Send + 'static,
     {
         let (mut head, body) = request.into_parts();
+        self.respond(&mut head, body).await
+    }
+
+    /// The same in two parts.
+    pub(super) async fn respond<B: http_body::Body>(
+        &self,
+        head: &mut Parts,
+        body: B,
+    ) -> Response<Body> {
         let options = &self.shared.options;
-        let origin = head.headers.get(ORIGIN).cloned();
-        if let Err(refused) = self
-            .shared
-            .guard
-            .check(&head, origin.as_ref(), options, &self.host)
-        {
+        let seen = Seen::of(&head.headers);
+        if let Err(refused) = self.shared.guard.check(head, seen, options, &self.host) {
             return *refused;
         }
-        let mut response = match guard::check_caller(&head, options) {
-            Ok(()) => self.route(&mut head, body).await,
+        let origin = seen.origin.cloned();
+        let json = is_json(seen.content_type);
+        let caller = match guard::check_caller(head, options) {
+            Ok(()) => self.caller(head),
+            Err(answered) => Err(answered),
+        };
+        let mut response = match caller {
+            Ok(caller) if head.method == Method::POST => match json {
+                true => self.post(caller.as_ref(), head, body).await,
+                false => not_json(),
+            },
+            // They are few, and need more room.
+            Ok(caller) => Box::pin(self.other(caller.as_ref(), head, body)).await,
             Err(answered) => *answered,
         };
-        guard::share(origin, options, &mut response);
+        if origin.is_some() {
+            guard::share(origin, options, &mut response);
+        }
         response
     }
 
-    async fn route<B: http_body::Body>(&self, head: &mut Parts, body: B) -> Response<Body> {
-        let caller = match self.caller(head) {
-            Ok(caller) => caller,
-            Err(status) => return plain(status, "this caller is not let in\n"),
-        };
-        if head.method == Method::POST {
-            return self.post(caller.as_ref(), head, body).await;
-        }
-        let link = caller.as_ref().unwrap_or(&self.link);
+    /// Answers what is no POST.
+    async fn other<B: http_body::Body>(
+        &self,
+        caller: Option<&Arc<Link>>,
+        head: &mut Parts,
+        body: B,
+    ) -> Response<Body> {
+        let link = caller.unwrap_or(&self.link);
         #[cfg(feature = "ws")]
         if let Some(response) = crate::transport::ws::accept(self, link, head) {
             return response;
         }
         #[cfg(feature = "session")]
-        if let Some(response) = Box::pin(self.shared.sessions.other(self, link, head, body)).await {
+        if let Some(response) = self.shared.sessions.other(self, link, head, body).await {
             return response;
         }
-        let _ = link;
+        #[cfg(not(feature = "session"))]
+        drop(body);
+        let _ = (link, head);
         not_allowed()
     }
 
     /// Asks the application who calls, and lets handlers see what it found.
-    fn caller(&self, head: &Parts) -> Result<Option<Arc<Link>>, StatusCode> {
+    ///
+    /// # Errors
+    /// The answer.
+    fn caller(&self, head: &Parts) -> Result<Option<Arc<Link>>, Box<Response<Body>>> {
         let Some(authorize) = &self.shared.options.authorize else {
             return Ok(None);
         };
         let link = Link::seen(&self.link);
-        authorize.authorize(head, &link.extensions)?;
-        Ok(Some(link))
+        match authorize.authorize(head, &link.extensions) {
+            Ok(()) => Ok(Some(link)),
+            Err(status) => Err(Box::new(plain(status, "this caller is not let in\n"))),
+        }
     }
 
     async fn post<B: http_body::Body>(
@@ -210,10 +234,8 @@ impl Http {
         head: &Parts,
         body: B,
     ) -> Response<Body> {
-        if !is_json(&head.headers) {
-            let text = "send JSON, with `Content-Type: application/json`\n";
-            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
-        }
+        // Only sessions look at it.
+        let _ = head;
         let Shared { hub, .. } = &*self.shared;
         // A connection of ours is held as a whole.
         let _held = self.remote.is_none().then(|| hub.hold());
@@ -259,6 +281,11 @@ impl Http {
     }
 }
 
+fn not_json() -> Response<Body> {
+    let text = "send JSON, with `Content-Type: application/json`\n";
+    plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
+}
+
 fn not_allowed() -> Response<Body> {
     let text = "POST a JSON-RPC message here\n";
     let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, text);
@@ -267,17 +294,16 @@ fn not_allowed() -> Response<Body> {
     response
 }
 
-/// Whether a body says that it is JSON.
-pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+/// Whether that is the type of JSON.
+pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
     const KNOWN: [&[u8]; 3] = [
         b"application/json",
         b"application/json-rpc",
         b"application/jsonrequest",
     ];
-    let Some(value) = headers.get(CONTENT_TYPE) else {
+    let Some(value) = content_type.map(HeaderValue::as_bytes) else {
         return false;
     };
-    let value = value.as_bytes();
     // What nearly everybody sends.
     if value == b"application/json" {
         return true;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
@@ -28,7 +29,7 @@ impl Sessions {
         head: &Parts,
         body: B,
     ) -> Response<Body> {
-        if !is_json(&head.headers) {
+        if !is_json(head.headers.get(CONTENT_TYPE)) {
             let text = "send JSON, with `Content-Type: application/json`\n";
             return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
         }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -103,7 +104,7 @@ impl Mailbox {
     where
         B: http_body::Body,
     {
-        if !is_json(headers) {
+        if !is_json(headers.get(CONTENT_TYPE)) {
             return Err(Refusal::Type);
         }
         let id = only(headers, &ID)?;
