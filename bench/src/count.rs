@@ -7,15 +7,17 @@ use std::alloc::System;
 use std::process::Command;
 
 use caudal_core::{Message as Decoded, Policy, decode, encode};
+use serde::Serialize;
 use serde_json::{Value, json};
 use stats_alloc::{Region, StatsAlloc};
 
+use crate::callgrind::Case;
 use crate::contestant::{self, DECODED, DECODERS, SERVERS};
 use crate::message::{self, Message};
 use crate::{neighbour, time};
 
 /// What one contestant allocates for one message.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Count {
     pub contestant: String,
     pub message: String,
@@ -32,8 +34,27 @@ pub const LARGE_NAME: &str = "large";
 /// # Errors
 /// It could not be built or run, or printed something else.
 pub fn run() -> Result<Vec<Count>, String> {
+    counted(&[])
+}
+
+/// The allocations of some cases, in their order.
+///
+/// # Errors
+/// As [`run`].
+pub fn of_cases(cases: &[Case]) -> Result<Vec<Count>, String> {
+    let words = cases
+        .iter()
+        .flat_map(|case| [&*case.contestant, &*case.message]);
+    let counts = counted(&words.collect::<Vec<_>>())?;
+    match counts.len() == cases.len() {
+        true => Ok(counts),
+        false => Err("count did not count everything".to_owned()),
+    }
+}
+
+fn counted(arguments: &[&str]) -> Result<Vec<Count>, String> {
     let [program] = neighbour::build("caudal-bench", ["count"])?;
-    let output = Command::new(program).output();
+    let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|e| format!("count: {e}"))?.stdout;
     let lines = String::from_utf8(output).map_err(|e| e.to_string())?;
     lines.lines().map(parse).collect()
@@ -53,8 +74,23 @@ fn parse(line: &str) -> Result<Count, String> {
     })
 }
 
-/// The counting binary: one line for each contestant and message.
+/// The counting binary: one line for each contestant and message, or only for
+/// those it is told.
+///
+/// # Panics
+/// There is no such contestant or message.
 pub fn child(allocator: &StatsAlloc<System>) {
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    if !asked.is_empty() {
+        for pair in asked.chunks(2) {
+            let [name, message] = pair else {
+                panic!("count [CONTESTANT MESSAGE]…");
+            };
+            let message = message::named(message).expect("a message");
+            count(allocator, name, &message);
+        }
+        return;
+    }
     for message in message::all() {
         for name in SERVERS
             .into_iter()

@@ -1,23 +1,31 @@
-//! Measures caudal-core and caudal beside their peers: same work, same run.
+//! Measures caudal beside its peers: same work, same run.
 //!
 //! ```text
-//! message ─┐
-//!          ├→ time, count, callgrind → report
-//! contestant ─┘
+//! memory    codec and dispatch, no pipe: message × contestant → time, count, callgrind
+//! peer      what a request served, a call made, a connection held cost
+//! wire      servers as processes: scene × contestant → race
+//! web       HTTP and WebSocket: races, instructions, clients, sizes
+//! growth    how cost grows
+//!   └→ report: tables, targets, charts; JSON, Markdown, SVG
+//! guard     what may not grow from one change to the next
 //! ```
 //!
 //! Several binaries share this library. `caudal-bench` keeps the clock, starts
 //! callgrind and prints; `count` carries the counting allocator, whose atomics
-//! would otherwise slow down exactly the contestants that allocate. Over pipes
-//! and sockets (`wire`), `load` sends calls to `serve` and to the `peers`; what a
-//! peer of caudal costs (`peer`) is measured with `serve`, `client` and `load`, and so
-//! are HTTP and WebSocket (`web`).
+//! would otherwise slow down exactly the contestants that allocate. `load` sends
+//! calls to `serve`, to the `peers` and to programs in other languages; `client`
+//! makes calls.
 
 pub mod callgrind;
+pub mod chart;
 pub mod child;
 pub mod contestant;
 pub mod count;
+pub mod foreign;
+pub mod growth;
+pub mod guard;
 pub mod machine;
+pub mod memory;
 pub mod message;
 pub mod neighbour;
 pub mod order;
@@ -28,5 +36,6 @@ pub mod report;
 pub mod table;
 pub mod target;
 pub mod time;
+pub mod tools;
 pub mod web;
 pub mod wire;

@@ -1,50 +1,89 @@
 //! Where the numbers come from: processor, compiler, versions of the crates.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
-/// The machine and the compiler, as Markdown lines.
-#[must_use]
-pub fn describe() -> String {
-    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1))
-        .unwrap_or("unknown processor");
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let rustc = Command::new("rustc").arg("--version").output();
-    let rustc = rustc.map_or_else(
-        |e| e.to_string(),
-        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    );
-    format!("- {model}, {cores} cores\n- {rustc}, release profile, no LTO, default target CPU\n")
+use serde::Serialize;
+
+/// What a run depends on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    processor: String,
+    cores: usize,
+    kernel: String,
+    rustc: String,
+    /// Of the contestants, from the lock file they were built with.
+    versions: BTreeMap<&'static str, String>,
 }
 
-/// The contestants' versions, from the lock file they were built with.
+const SHOWN: [&str; 16] = [
+    "async-lsp",
+    "axum",
+    "caudal",
+    "hyper",
+    "jsonrpc-core",
+    "jsonrpsee",
+    "karyon_jsonrpc",
+    "lsp-server",
+    "memchr",
+    "rmcp",
+    "serde",
+    "serde_json",
+    "sonic-rs",
+    "tokio",
+    "tower-lsp-server",
+    "tungstenite",
+];
+
+impl Machine {
+    #[must_use]
+    pub fn look() -> Self {
+        let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = cpu
+            .lines()
+            .find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Self {
+            processor: model.unwrap_or("unknown processor").to_owned(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: format!("Linux {}", kernel.trim()),
+            rustc: rustc(),
+            versions: versions(),
+        }
+    }
+
+    /// As a list.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let versions = self.versions.iter();
+        let versions: Vec<_> = versions.map(|(name, it)| format!("{name} {it}")).collect();
+        format!(
+            "- {}, {} cores, {}\n- {}, release profile, no LTO, default target CPU\n- {}\n",
+            self.processor,
+            self.cores,
+            self.kernel,
+            self.rustc,
+            versions.join(", ")
+        )
+    }
+}
+
+/// The compiler, as it calls itself.
 #[must_use]
-pub fn versions() -> String {
+pub fn rustc() -> String {
+    let rustc = Command::new("rustc").arg("--version").output();
+    rustc.map_or_else(
+        |e| e.to_string(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
+}
+
+fn versions() -> BTreeMap<&'static str, String> {
     const LOCK: &str = include_str!("../Cargo.lock");
-    const SHOWN: [&str; 14] = [
-        "async-lsp",
-        "caudal-core",
-        "hyper",
-        "jsonrpc-core",
-        "jsonrpsee",
-        "lsp-server",
-        "memchr",
-        "rmcp",
-        "serde",
-        "serde_json",
-        "sonic-rs",
-        "tokio",
-        "tower-lsp-server",
-        "tungstenite",
-    ];
-    let versions = SHOWN.map(|name| {
+    let version = |name: &&'static str| {
         let entry = format!("name = \"{name}\"\nversion = \"");
-        let version = LOCK
-            .split_once(&entry)
-            .and_then(|(_, rest)| rest.split('"').next());
-        format!("{name} {}", version.unwrap_or("?"))
-    });
-    format!("- {}\n", versions.join(", "))
+        let (_, rest) = LOCK.split_once(&entry)?;
+        Some((*name, rest.split('"').next()?.to_owned()))
+    };
+    SHOWN.iter().filter_map(version).collect()
 }

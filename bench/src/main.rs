@@ -1,11 +1,19 @@
-//! `cargo run --release [-- --quick] [--peer] [--wire] [--http] [--out FILE]`: runs
-//! everything, or only the peer, the races over pipes and sockets, or HTTP and
-//! WebSocket, and prints Markdown.
+//! `cargo run --release [-- OPTIONS]`: measures everything, prints tables, and
+//! writes Markdown, JSON and SVG.
+//!
+//! ```text
+//! --quick     a few short turns: two minutes instead of thirty
+//! --memory, --peer, --wire, --http, --growth     only these parts
+//! --out DIR   where PERFORMANCE.md and performance/ go (results)
+//! --guard     no times: instructions and allocations beside bench/baseline.json
+//! --guard --write     accepts what they are now
+//! ```
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use caudal_bench::{callgrind, process, report};
+use caudal_bench::{callgrind, guard, process, report};
 
 fn main() -> ExitCode {
     match run() {
@@ -19,32 +27,38 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), String> {
     let mut quick = false;
+    let mut guarded = false;
+    let mut write = false;
     let mut parts = report::Parts::default();
-    let mut out = None;
+    let mut out = PathBuf::from("results");
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => quick = true,
+            "--memory" => parts.memory = true,
             "--peer" => parts.peer = true,
             "--wire" => parts.wire = true,
             "--http" => parts.web = true,
-            "--out" => out = Some(arguments.next().ok_or("--out needs a file")?),
+            "--growth" => parts.growth = true,
+            "--out" => out = arguments.next().ok_or("--out needs a folder")?.into(),
+            "--guard" => guarded = true,
+            "--write" => write = true,
             // What runs under callgrind; not meant to be typed.
             callgrind::CHILD => return callgrind::child(arguments),
             other => return Err(format!("unknown argument `{other}`")),
         }
     }
-    process::guard(Duration::from_secs(1800));
-    let (markdown, missed) = match parts.any() {
-        true => report::processes(quick, parts)?,
-        false => report::whole(quick)?,
-    };
-    print!("{markdown}");
-    if let Some(file) = out {
-        std::fs::write(&file, markdown).map_err(|e| format!("{file}: {e}"))?;
+    process::guard(Duration::from_secs(2400));
+    if guarded {
+        print!("{}", guard::run(write)?);
+        return Ok(());
     }
-    match missed.is_empty() {
-        true => Ok(()),
-        false => Err(format!("missed: {}", missed.join(", "))),
+    let results = report::run(quick, parts.or_all())?;
+    results.write(&out)?;
+    print!("{}", results.to_markdown());
+    eprintln!("written to {}", out.display());
+    match results.missed() {
+        missed if missed.is_empty() => Ok(()),
+        missed => Err(format!("missed: {}", missed.join(", "))),
     }
 }

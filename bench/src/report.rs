@@ -1,273 +1,223 @@
-//! The whole run: check, race, count, callgrind; then everything as Markdown.
+//! The whole run: every part, then everything as Markdown, JSON and charts.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::path::Path;
+use std::time::Instant;
 
-use crate::callgrind::Callgrind;
-use crate::contestant::{self, DECODED, DECODERS, PENDING, SERVERS};
-use crate::count::{self, Count, LARGE_NAME};
-use crate::message::{self, Message};
-use crate::table::{Table, number, number_or_na};
-use crate::time::{self, Plan, Time};
-use crate::{machine, peer, quiet, target, web, wire};
+use serde::Serialize;
 
-/// Everything that was measured.
-#[derive(Debug, Default)]
-pub struct Measures {
-    /// By message and group of contestants.
-    races: Vec<(&'static str, Vec<Time>)>,
-    counts: Vec<Count>,
-    instructions: HashMap<(&'static str, &'static str), f64>,
-}
+use crate::chart::{BarChart, Scale};
+use crate::growth::{self, Growth};
+use crate::machine::Machine;
+use crate::target::{self, Target};
+use crate::tools::Tools;
+use crate::wire::{self, Race};
+use crate::{memory, peer, quiet, web};
 
-impl Measures {
-    fn count(&self, contestant: &str, message: &str) -> Option<&Count> {
-        let mut counts = self.counts.iter();
-        counts.find(|count| count.contestant == contestant && count.message == message)
-    }
-
-    #[must_use]
-    pub fn allocations(&self, contestant: &str, message: &str) -> Option<f64> {
-        self.count(contestant, message)
-            .map(|count| count.allocations)
-    }
-
-    #[must_use]
-    pub fn instructions(&self, contestant: &'static str, message: &'static str) -> Option<f64> {
-        self.instructions.get(&(contestant, message)).copied()
-    }
-
-    /// The contestant's time over the floor's.
-    #[must_use]
-    pub fn ratio(&self, contestant: &str, message: &str) -> Option<f64> {
-        let races = self.races.iter().filter(|(name, _)| *name == message);
-        let mut times = races.flat_map(|(_, times)| times);
-        let time = times.find(|time| time.contestant == contestant);
-        time.map(|time| time.ratio.median)
-    }
-}
-
-/// Measures everything and returns it as Markdown, with the targets that were
-/// missed.
-///
-/// # Errors
-/// A contestant answers wrongly, or a child could not be run.
-pub fn whole(quick: bool) -> Result<(String, Vec<String>), String> {
-    let messages = message::all();
-    contestant::check(&messages)?;
-    let (measures, have_valgrind) = measure(&messages, quick)?;
-    let mut text = write(&messages, &measures, have_valgrind, quick);
-    let mut missed = target::missed(&target::of_core(&measures));
-    let (tables, more) = processes(quick, Parts::ALL)?;
-    text.push_str(&tables);
-    missed.extend(more);
-    Ok((text, missed))
-}
-
-/// What runs in processes of its own.
+/// What is to be measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts {
+    pub memory: bool,
     pub peer: bool,
     /// The races over pipes and sockets.
     pub wire: bool,
     /// HTTP and WebSocket.
     pub web: bool,
+    pub growth: bool,
 }
 
 impl Parts {
-    const ALL: Self = Self {
-        peer: true,
-        wire: true,
-        web: true,
-    };
-
+    /// Everything, if nothing was chosen.
     #[must_use]
-    pub const fn any(self) -> bool {
-        self.peer || self.wire || self.web
+    pub const fn or_all(self) -> Self {
+        if self.memory || self.peer || self.wire || self.web || self.growth {
+            return self;
+        }
+        Self {
+            memory: true,
+            peer: true,
+            wire: true,
+            web: true,
+            growth: true,
+        }
     }
 }
 
-/// The same for some of what runs in processes of its own.
+/// Everything that was measured.
+#[derive(Debug, Serialize)]
+pub struct Results {
+    machine: Machine,
+    /// Programs in other languages, and which of them are missing.
+    foreign: Vec<String>,
+    /// Fewer and shorter turns, for a look.
+    quick: bool,
+    /// Whether instructions were counted.
+    valgrind: bool,
+    targets: Vec<(&'static str, Vec<Target>)>,
+    memory: Option<memory::Measures>,
+    peer: Option<peer::Measures>,
+    wire: Option<Vec<Race>>,
+    web: Option<web::Measures>,
+    growth: Option<Growth>,
+    /// How turns were disturbed.
+    quiet: String,
+}
+
+/// Measures.
 ///
 /// # Errors
-/// A program could not be built or run, or answered wrongly.
-pub fn processes(quick: bool, parts: Parts) -> Result<(String, Vec<String>), String> {
-    let measures = parts.peer.then(|| peer::run(quick)).transpose()?;
-    let races = parts.wire.then(|| wire::run(quick)).transpose()?;
-    let web = parts.web.then(|| web::run(quick)).transpose()?;
-    let of_peer = peer::targets(measures.as_ref(), races.as_deref());
-    let of_web = web.as_ref().map(web::targets).unwrap_or_default();
-    let mut text = String::new();
-    for (title, targets) in [("the peer", &of_peer), ("HTTP and WebSocket", &of_web)] {
-        if !targets.is_empty() {
-            let _ = write!(text, "\n## Targets of {title}\n\n");
+/// A contestant answers wrongly, or a program could not be built or run.
+pub fn run(quick: bool, parts: Parts) -> Result<Results, String> {
+    let tools = Tools::find()?;
+    let memory = part(parts.memory, "in memory", || memory::run(quick))?;
+    let peer = part(parts.peer, "the peer", || peer::run(&tools, quick))?;
+    let wire = part(parts.wire, "pipes and sockets", || {
+        wire::run(&tools, wire::PIPES, quick)
+    })?;
+    let web = part(parts.web, "HTTP", || web::run(&tools, quick))?;
+    let growth = part(parts.growth, "how cost grows", || growth::run(quick))?;
+    let targets = [
+        ("In memory", memory.as_ref().map(target::of_memory)),
+        (
+            "The peer",
+            Some(peer::targets(peer.as_ref(), wire.as_deref())),
+        ),
+        ("HTTP and WebSocket", web.as_ref().map(web::targets)),
+        ("How cost grows", growth.as_ref().map(growth::targets)),
+    ];
+    let targets = targets.into_iter();
+    let targets = targets.map(|(title, targets)| (title, targets.unwrap_or_default()));
+    Ok(Results {
+        machine: Machine::look(),
+        foreign: tools.foreign.describe(),
+        quick,
+        valgrind: tools.callgrind.is_some(),
+        targets: targets.filter(|(_, targets)| !targets.is_empty()).collect(),
+        memory,
+        peer,
+        wire,
+        web,
+        growth,
+        quiet: quiet::describe(),
+    })
+}
+
+/// A part, if it is asked for; says how long it took.
+fn part<T>(
+    wanted: bool,
+    title: &str,
+    run: impl FnOnce() -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    if !wanted {
+        return Ok(None);
+    }
+    let start = Instant::now();
+    eprintln!("{title} …");
+    let measured = run()?;
+    eprintln!("{title}: {:.0} s", start.elapsed().as_secs_f64());
+    Ok(Some(measured))
+}
+
+impl Results {
+    /// The targets that were missed, of those that repeat.
+    #[must_use]
+    pub fn missed(&self) -> Vec<String> {
+        let targets = self.targets.iter();
+        targets
+            .flat_map(|(_, targets)| target::missed(targets))
+            .collect()
+    }
+
+    /// Writes PERFORMANCE.md into a folder, and beside it, in `performance`, the raw
+    /// figures and the charts.
+    ///
+    /// # Errors
+    /// The folder is not to be written.
+    pub fn write(&self, folder: &Path) -> Result<(), String> {
+        let charts = folder.join("performance");
+        let problem = |e: std::io::Error| format!("{}: {e}", folder.display());
+        std::fs::create_dir_all(&charts).map_err(problem)?;
+        let json = serde_json::to_string(self).map_err(|e| e.to_string())?;
+        std::fs::write(charts.join("results.json"), json).map_err(problem)?;
+        for (name, svg) in self.charts() {
+            std::fs::write(charts.join(format!("{name}.svg")), svg).map_err(problem)?;
+        }
+        std::fs::write(folder.join("PERFORMANCE.md"), self.to_markdown()).map_err(problem)
+    }
+
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let mut text = String::from(TITLE);
+        text.push_str(&self.machine.to_markdown());
+        for program in &self.foreign {
+            let _ = writeln!(text, "- {program}");
+        }
+        if !self.valgrind {
+            text.push_str("- **valgrind is not installed: no instructions were counted**\n");
+        }
+        if self.quick {
+            text.push_str("- **`--quick`: a few short turns, for a look; not to be quoted**\n");
+        }
+        text.push_str(&self.quiet);
+        text.push_str("\n## Targets\n");
+        for (title, targets) in &self.targets {
+            let _ = write!(text, "\n### {title}\n\n");
             text.push_str(&target::table("subject", targets).to_markdown());
         }
-    }
-    text.extend(measures.as_ref().map(peer::write));
-    text.extend(races.as_deref().map(wire::write));
-    text.extend(web.as_ref().map(web::write));
-    text.push_str(&quiet::describe());
-    Ok((text, target::missed(&[of_peer, of_web].concat())))
-}
-
-fn measure(messages: &[Message], quick: bool) -> Result<(Measures, bool), String> {
-    let mut measures = Measures {
-        counts: count::run()?,
-        ..Measures::default()
-    };
-    let plan = Plan {
-        rounds: if quick { 7 } else { 15 },
-        turn: Duration::from_millis(if quick { 15 } else { 30 }),
-    };
-    let decoded = || {
-        messages
-            .iter()
-            .filter(|message| DECODED.contains(&message.name))
-    };
-    for message in messages {
-        let times = time::race(&SERVERS, "floor", message, plan);
-        measures.races.push((message.name, times));
-    }
-    for message in decoded() {
-        let times = time::race(&DECODERS, "serde-spans", message, plan);
-        measures.races.push((message.name, times));
-    }
-    let Some(callgrind) = Callgrind::find() else {
-        return Ok((measures, false));
-    };
-    let servers = messages
-        .iter()
-        .flat_map(|message| SERVERS.map(|name| (name, message)));
-    let decoders = decoded().flat_map(|message| DECODERS.map(|name| (name, message)));
-    for (name, message) in servers.chain(decoders) {
-        let skipped = quick && !["add", "batch-100"].contains(&message.name);
-        if contestant::takes(name, message) && !skipped {
-            let taken = callgrind.per_message(name, message)?;
-            measures.instructions.insert((name, message.name), taken);
+        text.push_str("\n## Charts\n\n");
+        for (name, _) in self.charts() {
+            let _ = writeln!(text, "![{name}](performance/{name}.svg)\n");
         }
+        text.extend(self.memory.as_ref().map(memory::write));
+        text.extend(self.peer.as_ref().map(peer::write));
+        if let Some(races) = &self.wire {
+            text.push_str("\n## Over pipes and sockets\n");
+            text.push_str(&wire::write(races));
+            text.push_str(wire::WIRE_NOTES);
+        }
+        text.extend(self.web.as_ref().map(web::write));
+        text.extend(self.growth.as_ref().map(growth::write));
+        text
     }
-    // It takes no message; a long one makes callgrind run it a few times only.
-    for name in PENDING {
-        let taken =
-            callgrind.per_message(name, &message::named("pass-100k").ok_or("no message")?)?;
-        measures.instructions.insert((name, "pending"), taken);
+
+    fn charts(&self) -> Vec<(&'static str, String)> {
+        let mut charts = Vec::new();
+        charts.extend(self.wire.as_deref().and_then(pipes));
+        charts.extend(self.web.as_ref().and_then(web::chart));
+        charts.extend(self.growth.iter().flat_map(growth::charts));
+        charts
     }
-    Ok((measures, true))
 }
 
-fn write(messages: &[Message], measures: &Measures, valgrind: bool, quick: bool) -> String {
-    let mut text = String::from(TITLE);
-    text.push_str(&machine::describe());
-    text.push_str(&machine::versions());
-    if !valgrind {
-        text.push_str("- **valgrind is not installed: no instructions were counted**\n");
-    }
-    if quick {
-        text.push_str("- `--quick`: fewer rounds, instructions for two messages only\n");
-    }
-    text.push_str("\n## Targets\n\n");
-    text.push_str(&target::table("message", &target::of_core(measures)).to_markdown());
-    for (name, times) in measures.races.iter().take(messages.len()) {
-        let message = messages.iter().find(|message| message.name == *name);
-        let (what, size) = message.map_or(("", 0), |m| (m.what, m.bytes.len()));
-        let size = number(size as f64);
-        let _ = write!(text, "\n## `{name}`: {what}, {size} bytes\n\n");
-        text.push_str(&contest(measures, name, times, "floor").to_markdown());
-    }
-    text.push_str("\n## Decoding alone: no typed params, no reply\n");
-    for (name, times) in measures.races.iter().skip(messages.len()) {
-        let _ = write!(text, "\n`{name}`\n\n");
-        text.push_str(&contest(measures, name, times, "serde-spans").to_markdown());
-    }
-    text.push_str("\n## Outgoing calls: entered, half of them answered, the others expired\n\n");
-    let mut table = Table::new(&["calls that wait at once", "instructions per call"]);
-    for name in PENDING {
-        let calls = name.trim_start_matches("pending-").parse().unwrap_or(1.0);
-        let taken = measures.instructions(name, "pending");
-        table.row(vec![
-            number(calls),
-            number_or_na(taken.map(|taken| taken / calls)),
-        ]);
-    }
-    text.push_str(&table.to_markdown());
-    text.push_str("\n## One message of 4 MiB, params `[0,0,0,…]`, echoed\n\n");
-    text.push_str(&large(measures).to_markdown());
-    text.push_str(NOTES);
-    text
-}
-
-fn contest(
-    measures: &Measures,
-    message: &'static str,
-    times: &[Time],
-    base: &'static str,
-) -> Table {
-    let ratio = format!("× {base} (quartiles)");
-    let mut table = Table::new(&[
-        "contestant",
-        "ns/message",
-        &ratio,
-        "allocations",
-        "bytes allocated",
-        "instructions",
-        &format!("× {base}"),
-    ]);
-    let base = measures.instructions(base, message);
-    for time in times {
-        let count = measures.count(time.contestant, message);
-        let instructions = measures.instructions(time.contestant, message);
-        let relative = instructions.zip(base).map(|(ours, base)| ours / base);
-        table.row(vec![
-            time.contestant.to_owned(),
-            number(time.ns.round()),
-            format!(
-                "{:.2} ({:.2}–{:.2})",
-                time.ratio.median, time.ratio.lower, time.ratio.upper
-            ),
-            number_or_na(count.map(|count| count.allocations)),
-            number_or_na(count.map(|count| count.bytes)),
-            number_or_na(instructions),
-            relative.map_or_else(|| "n/a".to_owned(), |relative| format!("{relative:.2}")),
-        ]);
-    }
-    table
-}
-
-fn large(measures: &Measures) -> Table {
-    let mut table = Table::new(&["contestant", "peak, bytes beyond the input", "× the input"]);
-    for (name, bound) in [("caudal", "≤"), ("value", "≥")] {
-        let peak = measures.count(name, LARGE_NAME).map(|count| count.bytes);
-        let relative = peak.map(|peak| peak / count::LARGE as f64);
-        table.row(vec![
-            name.to_owned(),
-            format!("{bound} {}", number_or_na(peak)),
-            format!("{bound} {}", number_or_na(relative)),
-        ]);
-    }
-    table
+/// Servers over a pipe, where the work alone is compared.
+fn pipes(races: &[Race]) -> Option<(&'static str, String)> {
+    let mut races = races.iter();
+    let race = races.find(|race| race.scene.name == "pipe-64-core")?;
+    let framed = |framing: &str| {
+        let outcomes = race.outcomes.iter();
+        let outcomes = outcomes.filter(|outcome| outcome.framing == framing);
+        let bars = outcomes.map(|outcome| {
+            let rate = outcome.median(|figures| figures.per_second);
+            (outcome.name.to_owned(), rate)
+        });
+        (format!("framing: {framing}"), bars.collect())
+    };
+    let chart = BarChart {
+        title: "Calls per second over a pipe, 64 in flight, server and client on one core".into(),
+        unit: "calls/s".into(),
+        groups: vec![framed("line"), framed("header")],
+        highlight: "caudal".into(),
+        scale: Scale::Linear,
+    };
+    Some(("pipe", chart.to_svg()))
 }
 
 const TITLE: &str = "# Performance
 
-caudal-core beside its peers in memory, then the peer, then servers over pipes and
-sockets, then HTTP and WebSocket. Printed by `cargo run --release` in `bench/`: instructions, allocations
-and memory repeat; times are for ratios within one run.
+caudal beside its peers: in memory, as a peer, over pipes and sockets, over HTTP and
+WebSocket, and how cost grows. Written by `cargo run --release -- --out ../docs` in
+`bench/`; the raw figures are in [performance/results.json](performance/results.json).
+Instructions, allocations and memory repeat; times are for ratios within one run, and
+are medians over rounds in which the contestants take turns, with their quartiles.
 
-";
-
-const NOTES: &str = "
-Notes
-
-- Times are medians over rounds in which the contestants take turns; ratios are
-  taken within a round. Times are measured without a counting allocator.
-- Allocations count `alloc` and `realloc`; the reply buffer is reused and free.
-- Instructions are callgrind's, start-up subtracted.
-- `jsonrpsee` is `RpcModule::raw_json_request`, which takes no batches;
-  `jsonrpsee-server` is what its server does with the bytes of a request.
-- All contestants share one build of serde_json, with `raw_value` and, because
-  caudal-core asks for it, `float_roundtrip`.
-- 4 MiB: the reply, as long as the input, is included. caudal: all bytes it
-  ever allocated; `value`: the bytes it holds when the reply is written.
 ";

@@ -1,10 +1,14 @@
 //! What must be reached, and whether it is.
 
-use crate::report::Measures;
+use serde::Serialize;
+
+use crate::count::LARGE;
+use crate::memory::Measures;
+use crate::message;
 use crate::table::{Table, number};
 
 /// One number that must not be passed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Target {
     subject: &'static str,
     what: String,
@@ -104,7 +108,7 @@ impl Target {
 
 /// The targets of caudal-core, with what was measured.
 #[must_use]
-pub fn of_core(measures: &Measures) -> Vec<Target> {
+pub fn of_memory(measures: &Measures) -> Vec<Target> {
     let instructions = |message, must| {
         let measured = measures.instructions("caudal", message);
         Target::at_most(message, "instructions", must, measured)
@@ -117,6 +121,7 @@ pub fn of_core(measures: &Measures) -> Vec<Target> {
     let time = measures.ratio("caudal", "add");
     let caudal = measures.instructions("caudal", "add");
     let jsonrpsee = measures.instructions("jsonrpsee-server", "add");
+    let large = message::zeros(LARGE).len() as f64;
     let times_fewer = jsonrpsee.zip(caudal).map(|(theirs, ours)| theirs / ours);
     vec![
         instructions("add", 2_500.0).aim(1_900.0),
@@ -137,6 +142,15 @@ pub fn of_core(measures: &Measures) -> Vec<Target> {
         instructions("pass-100k", 1_900_000.0).aim(1_200_000.0),
         instructions("batch-100", 270_000.0).aim(190_000.0),
         allocations("batch-100", 8.0),
+        Target::at_most(
+            "4 MiB of zeros, echoed",
+            "bytes allocated, × the message",
+            1.0,
+            // The reply's own envelope, some bytes, is no growth.
+            measures
+                .large()
+                .map(|bytes| (bytes / large * 1000.0).round() / 1000.0),
+        ),
     ]
 }
 

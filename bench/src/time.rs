@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use crate::contestant::{self, Contestant};
 use crate::message::Message;
 
 /// How long one contestant took for one message.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Time {
     pub contestant: &'static str,
     /// The median of the rounds, in nanoseconds per message.
@@ -17,7 +19,7 @@ pub struct Time {
 
 /// A median, and the quartiles around it: the extremes would only tell how
 /// busy the machine was.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Spread {
     pub lower: f64,
     pub median: f64,
@@ -104,6 +106,13 @@ fn warm_up(name: &'static str, message: &Message, plan: Plan, out: &mut Vec<u8>)
 }
 
 impl Spread {
+    /// Of nothing.
+    pub(crate) const NONE: Self = Self {
+        lower: f64::NAN,
+        median: f64::NAN,
+        upper: f64::NAN,
+    };
+
     pub(crate) fn of(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
         Self {

@@ -1,23 +1,28 @@
-//! `peers CONTESTANT stdio FRAMING`: a server with one method, `add`.
+//! `peers CONTESTANT TRANSPORT [FRAMING]`: a server with the methods `add`, `echo`
+//! and `nap`, which is an `add` that takes 10 ms.
 //!
 //! ```text
-//! async-lsp         header framing
-//! tower-lsp-server  header framing
-//! lsp-server        header framing
-//! rmcp              line framing: MCP, with `add` as a tool
+//! async-lsp         stdio|tcp header
+//! tower-lsp-server  stdio|tcp header
+//! lsp-server        stdio|tcp header   no `nap`: its loop has one thread
+//! rmcp              stdio line         MCP, with `add` and `nap` as tools
+//! karyon            tcp|ws|http        `Bench.add`; over TCP one value after the other
+//! axum              http [one]         by hand, with serde
+//! jsonrpsee         http|ws [one]      both on one port
 //! ```
 //!
-//! And jsonrpsee over sockets of this machine:
+//! Over sockets they listen on a free port of 127.0.0.1, print it, and end with
+//! their standard input. And a client, which calls a server that it starts:
 //!
 //! ```text
-//! jsonrpsee http|ws [one]                      the server; prints its port
-//! jsonrpsee-client http|ws AMOUNT SERVER…      calls a server that it starts
+//! jsonrpsee-client http|ws AMOUNT SERVER…
 //! ```
 //!
 //! Each with the smallest handler, the pipes and the runtime that its own
 //! documentation recommends.
 
 mod async_lsp;
+mod axum;
 #[allow(
     dead_code,
     unreachable_pub,
@@ -26,11 +31,20 @@ mod async_lsp;
 #[path = "../../src/child.rs"]
 mod child;
 mod jsonrpsee;
+mod karyon;
 mod lsp_server;
 mod rmcp;
 mod tower_lsp_server;
 
+use std::io::{Read as _, Write as _};
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+
+/// How long a `nap` is.
+const NAP: Duration = Duration::from_millis(10);
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -39,15 +53,21 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let served = match arguments[..] {
         ["async-lsp", "stdio", "header"] => async_lsp::serve(),
+        ["async-lsp", "tcp", "header"] => async_lsp::serve_tcp(),
         ["tower-lsp-server", "stdio", "header"] => tower_lsp_server::serve(),
+        ["tower-lsp-server", "tcp", "header"] => tower_lsp_server::serve_tcp(),
         ["lsp-server", "stdio", "header"] => lsp_server::serve(),
+        ["lsp-server", "tcp", "header"] => lsp_server::serve_tcp(),
         ["rmcp", "stdio", "line"] => rmcp::serve(),
+        ["karyon", transport @ ("tcp" | "ws" | "http")] => karyon::serve(transport),
+        ["axum", "http"] => axum::serve(false),
+        ["axum", "http", "one"] => axum::serve(true),
         ["jsonrpsee", "http" | "ws"] => jsonrpsee::serve(false),
         ["jsonrpsee", "http" | "ws", "one"] => jsonrpsee::serve(true),
         ["jsonrpsee-client", transport, amount, ref server @ ..] => {
             jsonrpsee::call(transport, amount, server)
         }
-        _ => Err("peers CONTESTANT stdio line|header, if it can".into()),
+        _ => Err("peers CONTESTANT TRANSPORT [FRAMING], if it can".into()),
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -56,4 +76,30 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Listens on a free port of this machine only, and says which.
+async fn listen() -> std::io::Result<TcpListener> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    announce(listener.local_addr()?.port())?;
+    Ok(listener)
+}
+
+/// The next connection, which sends what is written at once.
+async fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Says where this server listens, and ends it with its standard input.
+fn announce(port: u16) -> std::io::Result<()> {
+    println!("{port}");
+    std::io::stdout().flush()?;
+    std::thread::spawn(|| {
+        let mut ignored = [0; 64];
+        while matches!(std::io::stdin().read(&mut ignored), Ok(1..)) {}
+        std::process::exit(0);
+    });
+    Ok(())
 }

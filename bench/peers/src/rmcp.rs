@@ -1,4 +1,4 @@
-//! rmcp: `add` as a tool, on the pipes it recommends, in the runtime of its
+//! rmcp: `add` and `nap` as tools, on the pipes it recommends, in the runtime of its
 //! examples. An MCP reply carries the sum as text.
 
 use rmcp::handler::server::router::tool::ToolRouter;
@@ -8,7 +8,7 @@ use rmcp::{ServerHandler, ServiceExt as _, tool, tool_handler, tool_router};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Outcome;
+use super::{NAP, Outcome};
 
 #[derive(Deserialize, JsonSchema)]
 struct Terms {
@@ -25,6 +25,12 @@ struct Adder {
 impl Adder {
     #[tool(description = "Adds two integers")]
     fn add(&self, Parameters(Terms { a, b }): Parameters<Terms>) -> String {
+        (a + b).to_string()
+    }
+
+    #[tool(description = "Adds two integers, but not at once")]
+    async fn nap(&self, Parameters(Terms { a, b }): Parameters<Terms>) -> String {
+        tokio::time::sleep(NAP).await;
         (a + b).to_string()
     }
 }

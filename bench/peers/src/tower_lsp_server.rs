@@ -1,10 +1,11 @@
-//! tower-lsp-server: a custom method, in the runtime of its examples.
+//! tower-lsp-server: custom methods, in the runtime of its examples.
 
+use serde_json::Value;
 use tower_lsp_server::jsonrpc::Result;
 use tower_lsp_server::ls_types::{InitializeParams, InitializeResult};
-use tower_lsp_server::{LanguageServer, LspService, Server};
+use tower_lsp_server::{ClientSocket, LanguageServer, LspService, Server};
 
-use super::Outcome;
+use super::{NAP, Outcome, accept, listen};
 
 struct Backend;
 
@@ -22,14 +23,40 @@ impl Backend {
     async fn add(&self, (a, b): (i64, i64)) -> Result<i64> {
         Ok(a + b)
     }
+
+    async fn nap(&self, (a, b): (i64, i64)) -> Result<i64> {
+        tokio::time::sleep(NAP).await;
+        Ok(a + b)
+    }
+
+    async fn echo(&self, params: Value) -> Result<Value> {
+        Ok(params)
+    }
+}
+
+fn service() -> (LspService<Backend>, ClientSocket) {
+    LspService::build(|_| Backend)
+        .custom_method("add", Backend::add)
+        .custom_method("nap", Backend::nap)
+        .custom_method("echo", Backend::echo)
+        .finish()
 }
 
 #[tokio::main]
 pub(super) async fn serve() -> Outcome {
-    let (service, socket) = LspService::build(|_| Backend)
-        .custom_method("add", Backend::add)
-        .finish();
+    let (service, socket) = service();
     let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
     Server::new(stdin, stdout, socket).serve(service).await;
     Ok(())
+}
+
+/// A service for each connection.
+#[tokio::main]
+pub(super) async fn serve_tcp() -> Outcome {
+    let listener = listen().await?;
+    loop {
+        let (from, to) = accept(&listener).await?.into_split();
+        let (service, socket) = service();
+        tokio::spawn(Server::new(from, to, socket).serve(service));
+    }
 }

@@ -15,6 +15,15 @@ pub(super) struct Server {
     policy: Policy,
 }
 
+impl Server {
+    /// Takes longer batches than the default.
+    pub(super) fn wide() -> Self {
+        let mut policy = Policy::default();
+        policy.max_batch = 100_000;
+        Self { policy }
+    }
+}
+
 impl Contestant for Server {
     fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut decoder = Decode::new(bytes, &self.policy);
@@ -97,6 +106,9 @@ pub(super) struct Decoder {
 impl Contestant for Decoder {
     fn take(&mut self, bytes: &[u8], _: &mut Vec<u8>) {
         let message = decode(bytes, &self.policy);
-        assert!(matches!(black_box(&message), Message::Request(_)));
+        assert!(matches!(
+            black_box(&message),
+            Message::Request(_) | Message::Batch(_)
+        ));
     }
 }

@@ -1,10 +1,13 @@
 //! Who is measured: bytes in, reply appended to a buffer that is reused.
 
 mod caudal;
+mod encode;
 mod floor;
 mod jsonrpc_core;
 mod jsonrpsee;
+mod methods;
 mod pending;
+mod router;
 mod serde_spans;
 mod sonic;
 mod value;
@@ -49,10 +52,28 @@ pub fn named(name: &str) -> Option<Box<dyn Contestant>> {
         "serde-spans" => Box::new(serde_spans::Decoder),
         "caudal-scan" => Box::new(caudal::Decoder::default()),
         "sonic-rs" => Box::new(sonic::Decoder),
-        _ => {
-            let waiting = name.strip_prefix("pending-")?.parse().ok()?;
-            Box::new(pending::Calls { waiting })
-        }
+        "router" => Box::new(router::Server::default()),
+        "caudal-wide" => Box::new(caudal::Server::wide()),
+        "encode-reply" => Box::new(encode::Reply),
+        "encode-raw-1k" => Box::new(encode::Raw::default()),
+        "encode-error" => Box::new(encode::Error::default()),
+        "encode-call" => Box::new(encode::Call),
+        "encode-notification" => Box::new(encode::Notification),
+        _ => return counted(name),
+    })
+}
+
+/// Those that have a number in their name: `KIND-NUMBER`.
+fn counted(name: &str) -> Option<Box<dyn Contestant>> {
+    let (kind, count) = name.rsplit_once('-')?;
+    let count = count.parse().ok()?;
+    Some(match kind {
+        "pending" => Box::new(pending::Calls { waiting: count }),
+        "waiting" => Box::new(pending::Steady::new(count)),
+        "methods-caudal" => Box::new(methods::Caudal::new(count)),
+        "methods-jsonrpsee" => Box::new(methods::Jsonrpsee::new(count)),
+        "methods-jsonrpc-core" => Box::new(methods::JsonrpcCore::new(count)),
+        _ => return None,
     })
 }
 

@@ -1,8 +1,9 @@
 //! The table of outgoing calls: the whole life of many that wait at once.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use caudal_core::{IdFormat, Pending};
+use caudal_core::{CallId, IdFormat, Pending};
 
 use super::Contestant;
 
@@ -31,5 +32,45 @@ impl Contestant for Calls {
             expired += pending.expire(wakeup).count();
         }
         assert_eq!(expired, ids.len() / 2);
+    }
+}
+
+/// As many calls wait all the time; for each that is made, the oldest is answered.
+pub(super) struct Steady {
+    pending: Pending<u32>,
+    ids: VecDeque<CallId>,
+    now: Instant,
+}
+
+impl Steady {
+    pub(super) fn new(waiting: u32) -> Self {
+        let now = Instant::now();
+        let mut steady = Self {
+            pending: Pending::new(Pending::<u32>::MAX_LIMIT, IdFormat::Integer, now),
+            ids: VecDeque::new(),
+            now,
+        };
+        // One more waits while the oldest is answered.
+        for _ in 1..waiting {
+            steady.call();
+        }
+        steady
+    }
+
+    /// A call every millisecond, each with 30 seconds: even of 10,000 none expires.
+    fn call(&mut self) {
+        self.now += Duration::from_millis(1);
+        assert_eq!(self.pending.expire(self.now).count(), 0);
+        let deadline = self.now + Duration::from_secs(30);
+        let id = self.pending.insert(7, Some(deadline));
+        self.ids.push_back(id.expect("there is room"));
+    }
+}
+
+impl Contestant for Steady {
+    fn take(&mut self, _: &[u8], _: &mut Vec<u8>) {
+        self.call();
+        let oldest = self.ids.pop_front().expect("one was made");
+        assert_eq!(self.pending.cancel(oldest), Some(7));
     }
 }

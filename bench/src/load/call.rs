@@ -20,10 +20,15 @@ pub(crate) const MOST_IN_FLIGHT: u64 = 100_000;
 /// How many calls a batch has.
 const BATCH: usize = 100;
 
+/// The whole message, if nobody says otherwise.
+const ECHO: usize = 1024;
+
 /// How the servers want to be greeted and called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Plain,
+    /// A method belongs to a service: `Bench.add`.
+    Dotted,
     Lsp,
     Mcp,
 }
@@ -34,32 +39,10 @@ impl FromStr for Dialect {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "plain" => Ok(Self::Plain),
+            "dotted" => Ok(Self::Dotted),
             "lsp" => Ok(Self::Lsp),
             "mcp" => Ok(Self::Mcp),
             other => Err(format!("no dialect `{other}`")),
-        }
-    }
-}
-
-/// What the closed loop calls for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    Add,
-    /// The order of the tables in memory: the server has more to do than we.
-    Place,
-    /// A hundred `add` in one message, which counts as one call.
-    Batch,
-}
-
-impl FromStr for Work {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "add" => Ok(Self::Add),
-            "place" => Ok(Self::Place),
-            "batch" => Ok(Self::Batch),
-            other => Err(format!("no call `{other}`")),
         }
     }
 }
@@ -69,7 +52,7 @@ impl Dialect {
     /// answered.
     pub(crate) fn greeting(self) -> Option<[&'static str; 2]> {
         match self {
-            Self::Plain => None,
+            Self::Plain | Self::Dotted => None,
             Self::Lsp => Some([
                 r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}"#,
                 r#"{"jsonrpc":"2.0","method":"initialized","params":{}}"#,
@@ -81,61 +64,137 @@ impl Dialect {
         }
     }
 
-    fn add(self) -> &'static str {
-        match self {
-            Self::Plain | Self::Lsp => {
-                r#"{"jsonrpc":"2.0","id":100000,"method":"add","params":[100000,7]}"#
-            }
-            Self::Mcp => {
-                r#"{"jsonrpc":"2.0","id":100000,"method":"tools/call","params":{"name":"add","arguments":{"a":100000,"b":7}}}"#
-            }
+    /// A call of `method` with the id that comes first.
+    fn call(self, method: &str, params: &str) -> String {
+        let service = match self {
+            Self::Dotted => "Bench.",
+            _ => "",
+        };
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{FIRST},"method":"{service}{method}","params":{params}}}"#
+        )
+    }
+}
+
+/// What is called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Add,
+    /// An `add` that takes 10 ms and no processor.
+    Nap,
+    /// The order of the tables in memory: the server has more to do than we.
+    Place,
+    /// A hundred `add` in one message, which counts as one call.
+    Batch,
+    /// A message of so many bytes, whose params come back.
+    Echo(usize),
+}
+
+impl FromStr for Work {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "add" => Ok(Self::Add),
+            "nap" => Ok(Self::Nap),
+            "place" => Ok(Self::Place),
+            "batch" => Ok(Self::Batch),
+            "echo" => Ok(Self::Echo(ECHO)),
+            other => Err(format!("no call `{other}`")),
         }
+    }
+}
+
+/// What is called for, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    pub(crate) work: Work,
+    pub(crate) dialect: Dialect,
+}
+
+impl Task {
+    fn text(self) -> String {
+        let Self { work, dialect } = self;
+        match work {
+            Work::Add | Work::Nap => {
+                let method = if work == Work::Add { "add" } else { "nap" };
+                let mcp = format!(r#"{{"name":"{method}","arguments":{{"a":{FIRST},"b":7}}}}"#);
+                match dialect {
+                    Dialect::Mcp => dialect.call("tools/call", &mcp),
+                    _ => dialect.call(method, &format!("[{FIRST},7]")),
+                }
+            }
+            Work::Place => {
+                let order = serde_json::to_string(&order::sample(0));
+                dialect.call("place", &order.expect("plain data serialises"))
+            }
+            // The ids stay: a batch is answered before the next is sent.
+            Work::Batch => {
+                let first = FIRST.to_string();
+                let add = Self {
+                    work: Work::Add,
+                    dialect,
+                };
+                let add = add.text();
+                let calls = (1..=BATCH).map(|id| add.replace(&first, &id.to_string()));
+                format!("[{}]", calls.collect::<Vec<_>>().join(","))
+            }
+            Work::Echo(_) => dialect.call("echo", &format!(r#"["{}"]"#, self.padding())),
+        }
+    }
+
+    /// What makes an `echo` as long as it has to be.
+    fn padding(self) -> String {
+        let Work::Echo(size) = self.work else {
+            return String::new();
+        };
+        let around = self.dialect.call("echo", r#"[""]"#).len();
+        let length = size.saturating_sub(around).max(1);
+        let mut padding = "caudal ".repeat(length.div_ceil(7));
+        padding.truncate(length);
+        padding
+    }
+
+    /// Whether MCP can carry it: as a tool, and not in a batch.
+    pub(crate) fn is_tool(self) -> bool {
+        matches!(self.work, Work::Add | Work::Nap)
+    }
+
+    /// No reply is shorter than this: what is looked at in every one of them.
+    pub(crate) fn shortest(self) -> usize {
+        self.padding().len()
     }
 
     /// Whether `reply` is the right one for its id.
     pub(crate) fn check(self, reply: &[u8]) -> Result<(), Problem> {
-        let wrong = || format!("wrong reply: {}", String::from_utf8_lossy(reply));
+        let shown = || String::from_utf8_lossy(&reply[..reply.len().min(1000)]);
+        let wrong = || format!("wrong reply: {}", shown());
         let reply: Value = serde_json::from_slice(reply).map_err(|_| wrong())?;
-        if let Value::Array(replies) = &reply {
-            let right = |reply: &Value| {
-                let id = reply["id"].as_u64();
-                id.is_some() && reply["result"].as_u64() == id.map(|id| id + 7)
-            };
-            return match replies.len() == BATCH && replies.iter().all(right) {
-                true => Ok(()),
-                false => Err(wrong().into()),
-            };
-        }
-        let id = reply["id"].as_u64().ok_or_else(wrong)?;
-        let right = match self {
-            Self::Mcp => {
-                let text = reply["result"]["content"][0]["text"].as_str();
-                text.and_then(|text| text.parse().ok()) == Some(id + 7)
+        let id = reply["id"].as_u64();
+        let result = &reply["result"];
+        let sum = |id: Option<u64>| id.map(|id| id + 7);
+        let right = match (self.work, self.dialect) {
+            (Work::Batch, _) => reply.as_array().is_some_and(|replies| {
+                let right = |reply: &Value| {
+                    let id = reply["id"].as_u64();
+                    id.is_some() && reply["result"].as_u64() == sum(id)
+                };
+                replies.len() == BATCH && replies.iter().all(right)
+            }),
+            (Work::Add | Work::Nap, Dialect::Mcp) => {
+                let text = result["content"][0]["text"].as_str();
+                text.and_then(|text| text.parse().ok()) == sum(id)
             }
-            // The open loop has a second method, whose result is its params; a
-            // third answers with the receipt of an order.
-            _ => {
-                let result = &reply["result"];
-                result == &Value::from(id + 7)
-                    || result[0] == padding()
-                    || result["units"] == order::place(&order::sample(0)).units
-            }
+            (Work::Add | Work::Nap, _) => result.as_u64() == sum(id),
+            (Work::Place, _) => result["units"] == order::place(&order::sample(0)).units,
+            (Work::Echo(_), _) => result[0] == self.padding(),
         };
-        match right && (FIRST..FIRST + IDS).contains(&id) {
+        let known = id.is_some_and(|id| (FIRST..FIRST + IDS).contains(&id));
+        match right && (known || self.work == Work::Batch) {
             true => Ok(()),
             false => Err(wrong().into()),
         }
     }
-}
-
-/// An `echo` of about 1 KB.
-fn echo() -> String {
-    let padding = padding();
-    format!(r#"{{"jsonrpc":"2.0","id":100000,"method":"echo","params":["{padding}"]}}"#)
-}
-
-fn padding() -> String {
-    "caudal ".repeat(128)
 }
 
 /// A call whose id can be changed.
@@ -147,34 +206,8 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn add(dialect: Dialect, framing: Framing) -> Self {
-        Self::new(dialect.add(), framing)
-    }
-
-    pub(crate) fn place(framing: Framing) -> Self {
-        let order = serde_json::to_string(&order::sample(0)).expect("plain data serialises");
-        let text = format!(r#"{{"jsonrpc":"2.0","id":100000,"method":"place","params":{order}}}"#);
-        Self::new(&text, framing)
-    }
-
-    /// The ids stay: a batch is answered before the next is sent.
-    pub(crate) fn batch(framing: Framing) -> Self {
-        let calls: Vec<String> = (1..=BATCH)
-            .map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"add","params":[{id},7]}}"#))
-            .collect();
-        Self::new(&format!("[{}]", calls.join(",")), framing)
-    }
-
-    pub(crate) fn of(work: Work, dialect: Dialect, framing: Framing) -> Self {
-        match work {
-            Work::Add => Self::add(dialect, framing),
-            Work::Place => Self::place(framing),
-            Work::Batch => Self::batch(framing),
-        }
-    }
-
-    pub(crate) fn echo(framing: Framing) -> Self {
-        Self::new(&echo(), framing)
+    pub(crate) fn of(task: Task, framing: Framing) -> Self {
+        Self::new(&task.text(), framing)
     }
 
     fn new(text: &str, framing: Framing) -> Self {
@@ -219,11 +252,23 @@ pub(crate) fn number_of(reply: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, Dialect, Framing, number_of};
+    use super::{Call, Dialect, Framing, Task, Work, number_of};
+
+    const ADD: Task = Task {
+        work: Work::Add,
+        dialect: Dialect::Plain,
+    };
+
+    fn echo(size: usize) -> Task {
+        Task {
+            work: Work::Echo(size),
+            ..ADD
+        }
+    }
 
     #[test]
     fn a_call_carries_its_number() {
-        let mut call = Call::add(Dialect::Plain, Framing::Line);
+        let mut call = Call::of(ADD, Framing::Line);
         let mut out = Vec::new();
         call.append(23, &mut out);
         let text = r#"{"jsonrpc":"2.0","id":100023,"method":"add","params":[100023,7]}"#;
@@ -233,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_number_is_masked_with_the_rest() {
-        let mut call = Call::add(Dialect::Plain, Framing::WebSocket);
+        let mut call = Call::of(ADD, Framing::WebSocket);
         let mut out = Vec::new();
         call.append(23, &mut out);
         let text = r#"{"jsonrpc":"2.0","id":100023,"method":"add","params":[100023,7]}"#;
@@ -241,8 +286,36 @@ mod tests {
     }
 
     #[test]
+    fn a_call_speaks_the_dialect_of_its_server() {
+        let text = |work, dialect| Task { work, dialect }.text();
+        assert_eq!(
+            text(Work::Nap, Dialect::Dotted),
+            r#"{"jsonrpc":"2.0","id":100000,"method":"Bench.nap","params":[100000,7]}"#
+        );
+        assert_eq!(
+            text(Work::Add, Dialect::Mcp),
+            r#"{"jsonrpc":"2.0","id":100000,"method":"tools/call","params":{"name":"add","arguments":{"a":100000,"b":7}}}"#
+        );
+        let batch = text(Work::Batch, Dialect::Plain);
+        assert!(batch.starts_with(r#"[{"jsonrpc":"2.0","id":1,"method":"add","params":[1,7]},"#));
+        assert!(batch.ends_with(r#""id":100,"method":"add","params":[100,7]}]"#));
+    }
+
+    #[test]
+    fn an_echo_is_as_long_as_it_was_asked_to_be() {
+        for size in [100, 1024, 100_000] {
+            assert_eq!(echo(size).text().len(), size);
+            let padding = echo(size).padding();
+            let reply = |text: &str| format!(r#"{{"id":100001,"result":["{text}"]}}"#);
+            assert!(echo(size).check(reply(&padding).as_bytes()).is_ok());
+            let short = &padding[1..];
+            assert!(echo(size).check(reply(short).as_bytes()).is_err());
+        }
+    }
+
+    #[test]
     fn only_the_right_sum_is_right() {
-        let check = |text: &str| Dialect::Plain.check(text.as_bytes()).is_ok();
+        let check = |text: &str| ADD.check(text.as_bytes()).is_ok();
         assert!(check(r#"{"jsonrpc":"2.0","id":100023,"result":100030}"#));
         assert!(!check(r#"{"jsonrpc":"2.0","id":100023,"result":100031}"#));
         assert!(!check(

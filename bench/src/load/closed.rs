@@ -17,7 +17,7 @@ use hdrhistogram::Histogram;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use crate::call::{Call, Dialect};
+use crate::call::{Call, Task};
 use crate::frames::Frames;
 use crate::link::{self, Link, Outbox};
 use crate::{Plan, Problem};
@@ -28,7 +28,7 @@ const SAFE_TO_BLOCK: u64 = 16 * 1024;
 
 struct Loop<'a> {
     link: &'a Link,
-    dialect: Dialect,
+    task: Task,
     call: Call,
     window: u64,
     lockstep: bool,
@@ -39,31 +39,32 @@ struct Loop<'a> {
     /// When calls were sent, and how many at once.
     bursts: VecDeque<(Instant, u64)>,
     latencies: Histogram<u64>,
+    /// Reads since a reply was checked.
     reads: u64,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Figures, Problem> {
     let (server, links) = link::start(plan, 1)?;
     let link = &links[0];
-    link.greet(plan.dialect, plan.framing)?;
-    let call = Call::of(plan.work, plan.dialect, plan.framing);
+    link.greet(plan.task.dialect, plan.framing)?;
+    let call = Call::of(plan.task, plan.framing);
     // A reply may be twice as long as its call.
     if plan.window * 2 * call.len() as u64 > SAFE_TO_BLOCK {
         link.never_block()?;
     }
     let mut all = Loop {
         link,
-        dialect: plan.dialect,
+        task: plan.task,
         call,
         window: plan.window,
         lockstep: plan.lockstep,
-        frames: Frames::new(plan.framing),
+        frames: Frames::of(plan.framing, plan.task),
         outbox: Outbox::default(),
         sent: 0,
         answered: 0,
         bursts: VecDeque::new(),
         latencies: Histogram::new(3)?,
-        reads: 0,
+        reads: link::CHECK_EVERY,
     };
     if !plan.lockstep {
         all.run(plan.time / 8, plan.requests)?;
@@ -81,7 +82,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Figures, Problem> {
 
     let used = before.zip(after);
     let requests = all.answered - warm;
-    Ok(Figures {
+    let figures = Figures {
         requests,
         seconds: taken,
         per_second: requests as f64 / taken,
@@ -92,7 +93,12 @@ pub(crate) fn run(plan: &Plan) -> Result<Figures, Problem> {
         server_cpu: used.map(|(a, b)| b.cpu.saturating_sub(a.cpu).as_secs_f64() / taken),
         server_writes: used.map(|(a, b)| b.writes - a.writes),
         late_p99_ns: None,
-    })
+    };
+    if plan.lockstep {
+        drop(links);
+        server.finish();
+    }
+    Ok(figures)
 }
 
 impl Loop<'_> {
@@ -135,10 +141,13 @@ impl Loop<'_> {
     /// Counts what came in; returns the time at which it did.
     fn take(&mut self, before: Instant) -> Result<Instant, Problem> {
         self.reads += 1;
-        let check = self.reads % 256 == 1;
-        let mut count = self.frames.count(check.then_some(self.dialect))?;
+        let check = self.reads > link::CHECK_EVERY;
+        let mut count = self.frames.count(check.then_some(self.task))?;
         if count == 0 {
             return Ok(before);
+        }
+        if check {
+            self.reads = 0;
         }
         let now = Instant::now();
         self.answered += count;

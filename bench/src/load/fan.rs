@@ -33,7 +33,7 @@ pub(crate) fn run(plan: &Plan, subscribers: usize) -> Result<Figures, Problem> {
     let ready = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let mut seats = Vec::new();
     for (number, link) in (0..).zip(links) {
-        link.greet(plan.dialect, framing)?;
+        link.greet(plan.task.dialect, framing)?;
         link.write_all(&framing.frame(r#"{"jsonrpc":"2.0","id":0,"method":"subscribe"}"#))?;
         let mut frames = Frames::new(framing);
         while frames.count(None)? == 0 {

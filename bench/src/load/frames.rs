@@ -3,16 +3,18 @@
 use std::os::fd::AsFd;
 use std::str::FromStr;
 
-use memchr::{memchr, memchr_iter, memmem, memrchr};
+use memchr::{memchr, memchr_iter, memchr2, memmem, memrchr};
 
 use crate::Problem;
-use crate::call::Dialect;
+use crate::call::Task;
 
 /// Where one message ends and the next begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Framing {
     Line,
     Header,
+    /// One value after the other, and nothing between them.
+    Json,
     /// A request of its own for each message, on a connection that is kept.
     Post,
     WebSocket,
@@ -29,6 +31,7 @@ impl FromStr for Framing {
         match text {
             "line" => Ok(Self::Line),
             "header" => Ok(Self::Header),
+            "json" => Ok(Self::Json),
             "post" => Ok(Self::Post),
             "ws" => Ok(Self::WebSocket),
             other => Err(format!("no framing `{other}`")),
@@ -42,6 +45,7 @@ impl Framing {
         match self {
             Self::Line => format!("{text}\n").into_bytes(),
             Self::Header => format!("Content-Length: {length}\r\n\r\n{text}").into_bytes(),
+            Self::Json => text.as_bytes().to_vec(),
             Self::Post => format!(
                 "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{text}"
             )
@@ -50,9 +54,13 @@ impl Framing {
                 let mut frame = vec![0x81];
                 match u16::try_from(length) {
                     Ok(short @ ..126) => frame.push(0x80 | short as u8),
-                    long => {
+                    Ok(long) => {
                         frame.push(0x80 | 126);
-                        frame.extend(long.expect("no longer message is sent").to_be_bytes());
+                        frame.extend(long.to_be_bytes());
+                    }
+                    Err(_) => {
+                        frame.push(0x80 | 127);
+                        frame.extend((length as u64).to_be_bytes());
                     }
                 }
                 frame.extend(KEY);
@@ -98,6 +106,7 @@ impl Framing {
                 let end = body + length.ok_or("a reply without a length")?;
                 Ok((end <= bytes.len()).then_some((body, end, end)))
             }
+            Self::Json => Ok(value(bytes).map(|end| (0, end, end))),
             Self::Post => {
                 let Some(head) = memmem::find(bytes, b"\r\n\r\n") else {
                     return Ok(None);
@@ -142,12 +151,45 @@ fn length(head: &[u8], name: &[u8]) -> Option<usize> {
     Some(digits.fold(0, |all, digit| all * 10 + usize::from(digit - b'0')))
 }
 
+/// Where the object or array ends that `bytes` begin with. Trusts its sender: a
+/// bracket is not compared with the one it closes.
+fn value(bytes: &[u8]) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    loop {
+        match bytes.get(at)? {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth == 1 => return Some(at + 1),
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'"' => at = string(bytes, at)?,
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// Where the string ends that begins at `at`: the place of its last quote.
+fn string(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += 1 + memchr2(b'"', b'\\', bytes.get(at + 1..)?)?;
+        match bytes[at] {
+            b'"' => return Some(at),
+            // Whatever is escaped, it is not the end.
+            _ => at += 1,
+        }
+    }
+}
+
 /// The bytes that came in and were not yet counted.
 #[derive(Debug)]
 pub(crate) struct Frames {
     framing: Framing,
+    /// No reply may be shorter.
+    shortest: usize,
     buffer: Vec<u8>,
     end: usize,
+    /// So many of them were looked at, and do not end a message.
+    seen: usize,
 }
 
 const ROOM: usize = 256 * 1024;
@@ -156,14 +198,26 @@ impl Frames {
     pub(crate) fn new(framing: Framing) -> Self {
         Self {
             framing,
+            shortest: 0,
             buffer: vec![0; ROOM],
             end: 0,
+            seen: 0,
+        }
+    }
+
+    /// For the replies to `task`.
+    pub(crate) fn of(framing: Framing, task: Task) -> Self {
+        Self {
+            shortest: task.shortest(),
+            ..Self::new(framing)
         }
     }
 
     /// One read; an error if the server has gone.
     pub(crate) fn read(&mut self, from: impl AsFd) -> Result<(), rustix::io::Errno> {
-        // A reply longer than the room would be one of somebody else's.
+        if self.end == self.buffer.len() {
+            self.buffer.resize(self.end * 2, 0);
+        }
         let room = &mut self.buffer[self.end..];
         match rustix::io::read(from, room)? {
             0 => Err(rustix::io::Errno::PIPE),
@@ -175,29 +229,35 @@ impl Frames {
     }
 
     /// How many replies have come in whole; checks the last of them if told.
-    pub(crate) fn count(&mut self, check: Option<Dialect>) -> Result<u64, Problem> {
+    pub(crate) fn count(&mut self, check: Option<Task>) -> Result<u64, Problem> {
+        if !self.may_end() {
+            return Ok(0);
+        }
         let bytes = &self.buffer[..self.end];
         let mut taken = 0;
         let mut count = 0;
         let mut last = 0..0;
         match self.framing {
-            Framing::Line => {
+            Framing::Line if self.shortest == 0 => {
                 if let Some(end) = memrchr(b'\n', bytes) {
                     taken = end + 1;
                     count = memchr_iter(b'\n', &bytes[..taken]).count() as u64;
                     last = memrchr(b'\n', &bytes[..end]).map_or(0, |before| before + 1)..end;
                 }
             }
-            Framing::Header | Framing::Post | Framing::WebSocket => {
+            _ => {
                 while let Some((body, end, next)) = self.framing.first(&bytes[taken..])? {
                     last = taken + body..taken + end;
                     taken += next;
                     count += 1;
+                    if last.len() < self.shortest {
+                        return Err(format!("a reply of only {} bytes", last.len()).into());
+                    }
                 }
             }
         }
-        if let (1.., Some(dialect)) = (count, check) {
-            dialect.check(&bytes[last])?;
+        if let (1.., Some(task)) = (count, check) {
+            task.check(&bytes[last])?;
         }
         self.drop_first(taken);
         Ok(count)
@@ -208,6 +268,9 @@ impl Frames {
         &mut self,
         mut see: impl FnMut(&[u8]) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
+        if !self.may_end() {
+            return Ok(());
+        }
         let mut taken = 0;
         while let Some((body, end, next)) = self.framing.first(&self.buffer[taken..self.end])? {
             see(&self.buffer[taken + body..taken + end])?;
@@ -217,20 +280,39 @@ impl Frames {
         Ok(())
     }
 
+    /// Whether anything that is new could end a message: a long one, which comes
+    /// in many reads, is looked through only once.
+    fn may_end(&mut self) -> bool {
+        let new = &self.buffer[self.seen..self.end];
+        let may_end = match self.framing {
+            Framing::Line => memchr(b'\n', new).is_some(),
+            Framing::Json => memchr2(b'}', b']', new).is_some(),
+            // These say how long they are.
+            Framing::Header | Framing::Post | Framing::WebSocket => true,
+        };
+        self.seen = self.end;
+        may_end
+    }
+
     fn drop_first(&mut self, taken: usize) {
-        self.buffer.copy_within(taken..self.end, 0);
-        self.end -= taken;
+        if taken > 0 {
+            self.buffer.copy_within(taken..self.end, 0);
+            self.end -= taken;
+        }
+        self.seen = self.end;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Frames, Framing};
+    use crate::call::{Dialect, Task};
 
     #[test]
     fn counts_what_is_whole_and_keeps_the_rest() {
-        for framing in [Framing::Line, Framing::Header] {
-            let two = [framing.frame("{}"), framing.frame("[1]")].concat();
+        for framing in [Framing::Line, Framing::Header, Framing::Json] {
+            let texts = [r#"{"a":["}\\\""]}"#, "[[],1]"];
+            let two = texts.map(|text| framing.frame(text)).concat();
             for cut in 0..=two.len() {
                 let mut frames = Frames::new(framing);
                 let mut counted = 0;
@@ -241,6 +323,21 @@ mod tests {
                 }
                 assert_eq!((counted, frames.end), (2, 0), "cut at {cut}");
             }
+        }
+    }
+
+    #[test]
+    fn every_reply_must_be_long_enough() {
+        let task = "echo".parse().map(|work| Task {
+            work,
+            dialect: Dialect::Plain,
+        });
+        for framing in [Framing::Line, Framing::Header, Framing::Json] {
+            let mut frames = Frames::of(framing, task.clone().expect("a call"));
+            let reply = framing.frame(r#"{"id":100000,"result":[""]}"#);
+            frames.buffer[..reply.len()].copy_from_slice(&reply);
+            frames.end = reply.len();
+            assert!(frames.count(None).is_err());
         }
     }
 

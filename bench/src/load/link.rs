@@ -13,6 +13,9 @@ use crate::call::Dialect;
 use crate::frames::{Frames, Framing};
 use crate::{Plan, Problem};
 
+/// The first reply is checked, and then one after so many reads.
+pub(crate) const CHECK_EVERY: u64 = 256;
+
 const HANDSHAKE: &str = "GET / HTTP/1.1\r
 Host: 127.0.0.1\r
 Connection: Upgrade\r
@@ -34,20 +37,26 @@ pub(crate) struct Link {
 pub(crate) struct Server {
     pid: Option<u32>,
     /// Ends with this.
-    _child: Option<child::Server>,
+    child: Option<child::Server>,
 }
 
 impl Server {
     fn own(child: child::Server) -> Self {
         Self {
             pid: Some(child.pid()),
-            _child: Some(child),
+            child: Some(child),
         }
     }
 
     /// What it has used so far; `None` if it is not ours to look into.
     pub(crate) fn usage(&self) -> Result<Option<Usage>, Problem> {
         self.pid.map(process::usage).transpose()
+    }
+
+    /// Lets it end by itself: who looks at it has something to write then. Its input
+    /// must have ended; for some that is a failure.
+    pub(crate) fn finish(self) {
+        drop(self.child.map(child::Server::finish));
     }
 }
 
@@ -57,7 +66,7 @@ pub(crate) fn start(plan: &Plan, count: usize) -> Result<(Server, Vec<Link>), Pr
     if let Some(address) = plan.connect {
         let server = Server {
             pid: plan.pid,
-            _child: None,
+            child: None,
         };
         return Ok((server, connect(address, count)?));
     }

@@ -4,9 +4,15 @@
 //! load [OPTIONS] -- SERVER ARGUMENTS…
 //! load [OPTIONS] --connect 127.0.0.1:PORT
 //!
-//! --framing line|header|post|ws   where a message ends      (line)
-//! --dialect plain|lsp|mcp   handshake and shape of a call   (plain)
-//! --call add|place|batch    two integers, an order of 1 KB, or 100 `add` (add)
+//! --framing line|header|json|post|ws   where a message ends (line)
+//! --dialect plain|dotted|lsp|mcp   handshake and shape of a call (plain)
+//! --call WHAT               what to call for                (add)
+//!   add                     two integers
+//!   nap                     the same, after 10 ms
+//!   place                   an order of 1 KB
+//!   batch                   100 `add` in one message
+//!   echo                    a text that comes back
+//! --size N                  bytes in a message of `echo`    (1024)
 //! --window N                so many calls in flight, on each connection (1)
 //! --seconds S               how long to send                (1)
 //! --requests N              or how many to send at most
@@ -16,6 +22,7 @@
 //! --same-core               this process and the server on CPU 0
 //! --rate R                  open loop: R calls a second, whatever comes back
 //! --connections C           over so many, implies --tcp (1; open loop 16)
+//! --startup N               start the server N times; one call each
 //! --subscribers N           no calls: one event to N WebSockets, again and again
 //! ```
 //!
@@ -29,12 +36,13 @@ mod frames;
 mod link;
 mod many;
 mod open;
+mod startup;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use call::{Dialect, Work};
+use call::{Dialect, Task, Work};
 use caudal_bench::process;
 use frames::Framing;
 
@@ -42,8 +50,7 @@ use frames::Framing;
 #[derive(Debug)]
 struct Plan {
     framing: Framing,
-    dialect: Dialect,
-    work: Work,
+    task: Task,
     window: u64,
     time: Duration,
     requests: u64,
@@ -52,11 +59,15 @@ struct Plan {
     same_core: bool,
     rate: Option<f64>,
     connections: Option<usize>,
+    startup: Option<u64>,
     subscribers: Option<usize>,
     connect: Option<SocketAddr>,
     pid: Option<u32>,
     server: Vec<String>,
 }
+
+/// The longest message that is sent.
+const LONGEST: usize = 16 << 20;
 
 type Problem = Box<dyn std::error::Error>;
 
@@ -75,7 +86,8 @@ fn main() -> ExitCode {
 
 fn run() -> Result<String, Problem> {
     let plan = parse(std::env::args().skip(1))?;
-    process::guard(plan.time * 3 + Duration::from_secs(20));
+    let starts = plan.startup.map_or(Duration::ZERO, Duration::from_secs);
+    process::guard(plan.time * 3 + starts + Duration::from_secs(20));
     if plan.same_core {
         process::pin_to_first_core()?;
     }
@@ -84,6 +96,10 @@ fn run() -> Result<String, Problem> {
             subscribers: Some(count),
             ..
         } => fan::run(&plan, *count)?,
+        Plan {
+            startup: Some(count),
+            ..
+        } => startup::run(&plan, *count)?,
         Plan {
             rate: Some(rate), ..
         } => open::run(&plan, *rate)?,
@@ -102,8 +118,10 @@ fn run() -> Result<String, Problem> {
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
     let mut plan = Plan {
         framing: Framing::Line,
-        dialect: Dialect::Plain,
-        work: Work::Add,
+        task: Task {
+            work: Work::Add,
+            dialect: Dialect::Plain,
+        },
         window: 1,
         time: Duration::from_secs(1),
         requests: u64::MAX,
@@ -112,11 +130,13 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         same_core: false,
         rate: None,
         connections: None,
+        startup: None,
         subscribers: None,
         connect: None,
         pid: None,
         server: Vec::new(),
     };
+    let mut size = None;
     while let Some(argument) = arguments.next() {
         let mut value = || {
             let value = arguments.next();
@@ -124,8 +144,9 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         };
         match argument.as_str() {
             "--framing" => plan.framing = value()?.parse()?,
-            "--dialect" => plan.dialect = value()?.parse()?,
-            "--call" => plan.work = value()?.parse()?,
+            "--dialect" => plan.task.dialect = value()?.parse()?,
+            "--call" => plan.task.work = value()?.parse()?,
+            "--size" => size = Some(value()?.parse()?),
             "--window" => plan.window = value()?.parse()?,
             "--seconds" => plan.time = Duration::try_from_secs_f64(value()?.parse()?)?,
             "--requests" => plan.requests = value()?.parse()?,
@@ -134,6 +155,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
             "--same-core" => plan.same_core = true,
             "--rate" => plan.rate = Some(value()?.parse()?),
             "--connections" => plan.connections = Some(value()?.parse()?),
+            "--startup" => plan.startup = Some(value()?.parse()?),
             "--subscribers" => plan.subscribers = Some(value()?.parse()?),
             "--connect" => plan.connect = Some(value()?.parse()?),
             "--pid" => plan.pid = Some(value()?.parse()?),
@@ -141,6 +163,12 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
             other => return Err(format!("unknown argument `{other}`").into()),
         }
     }
+    plan.task.work = match (plan.task.work, size) {
+        (work, None) => work,
+        (Work::Echo(_), Some(size @ 1..=LONGEST)) => Work::Echo(size),
+        (Work::Echo(_), Some(_)) => return Err("1 byte to 16 MiB".into()),
+        _ => return Err("only `echo` has a size".into()),
+    };
     plan.tcp |= plan.framing.is_web() || plan.connections.is_some();
     let fits = |count: u64| (1..=call::MOST_IN_FLIGHT).contains(&count);
     match &plan {
@@ -148,6 +176,17 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
             Err("only this machine is ever loaded".into())
         }
         Plan { window, .. } if !fits(*window) => Err("no such number in flight".into()),
+        Plan { startup, .. } if startup.is_some_and(|count| !(1..=1000).contains(&count)) => {
+            Err("1 to 1000 starts".into())
+        }
+        Plan {
+            startup, connect, ..
+        } if startup.is_some() && connect.is_some() => {
+            Err("who is connected to has started already".into())
+        }
+        Plan { task, .. } if task.dialect == Dialect::Mcp && !task.is_tool() => {
+            Err("over MCP there are `add` and `nap` only".into())
+        }
         Plan { time, .. } if time.as_secs() > 600 => Err("at most 600 seconds".into()),
         Plan {
             connections: Some(count),
@@ -163,5 +202,37 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
             Err("either --connect or -- and a server".into())
         }
         _ => Ok(plan),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Plan, Problem, Work, parse};
+
+    fn parsed(line: &str) -> Result<Plan, Problem> {
+        parse(line.split(' ').map(str::to_owned))
+    }
+
+    #[test]
+    fn an_echo_has_a_size_and_nothing_else_has() {
+        let plan = parsed("--call echo --size 5000 -- serve").expect("a plan");
+        assert_eq!(plan.task.work, Work::Echo(5000));
+        let plan = parsed("--size 70 --call echo -- serve").expect("a plan");
+        assert_eq!(plan.task.work, Work::Echo(70));
+        assert!(parsed("--call add --size 70 -- serve").is_err());
+        assert!(parsed("--call echo --size 0 -- serve").is_err());
+    }
+
+    #[test]
+    fn only_who_was_not_there_can_start() {
+        assert!(parsed("--startup 10 -- serve").is_ok());
+        assert!(parsed("--startup 0 -- serve").is_err());
+        assert!(parsed("--startup 10 --connect 127.0.0.1:80").is_err());
+    }
+
+    #[test]
+    fn a_tool_is_not_sent_what_it_does_not_know() {
+        assert!(parsed("--dialect mcp --call nap -- rmcp").is_ok());
+        assert!(parsed("--dialect mcp --call echo -- rmcp").is_err());
     }
 }

@@ -17,7 +17,7 @@ use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use crate::call::{Call, Dialect};
+use crate::call::{Call, Task};
 use crate::frames::Frames;
 use crate::link::{self, Link, Outbox};
 use crate::{Plan, Problem};
@@ -27,6 +27,8 @@ struct Lane {
     link: Link,
     frames: Frames,
     outbox: Outbox,
+    /// Wants to be told when there is room for more.
+    full: bool,
     /// When calls were sent, and how many at once.
     bursts: VecDeque<(Instant, u64)>,
 }
@@ -35,12 +37,13 @@ struct Loop {
     ready: OwnedFd,
     lanes: Vec<Lane>,
     call: Call,
-    dialect: Dialect,
+    task: Task,
     window: u64,
     lockstep: bool,
     sent: u64,
     answered: u64,
     latencies: Histogram<u64>,
+    /// Reads since a reply was checked.
     reads: u64,
 }
 
@@ -49,28 +52,29 @@ pub(crate) fn run(plan: &Plan, connections: usize) -> Result<Figures, Problem> {
     let ready = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let mut lanes = Vec::new();
     for (number, link) in (0..).zip(links) {
-        link.greet(plan.dialect, plan.framing)?;
+        link.greet(plan.task.dialect, plan.framing)?;
         link.never_block()?;
         let data = epoll::EventData::new_u64(number);
         epoll::add(&ready, &link.from, data, epoll::EventFlags::IN)?;
         lanes.push(Lane {
             link,
-            frames: Frames::new(plan.framing),
+            frames: Frames::of(plan.framing, plan.task),
             outbox: Outbox::default(),
+            full: false,
             bursts: VecDeque::new(),
         });
     }
     let mut all = Loop {
         ready,
         lanes,
-        call: Call::of(plan.work, plan.dialect, plan.framing),
-        dialect: plan.dialect,
+        call: Call::of(plan.task, plan.framing),
+        task: plan.task,
         window: plan.window,
         lockstep: plan.lockstep,
         sent: 0,
         answered: 0,
         latencies: Histogram::new(3)?,
-        reads: 0,
+        reads: link::CHECK_EVERY,
     };
     if !plan.lockstep {
         all.run(plan.time / 8, plan.requests)?;
@@ -113,6 +117,9 @@ impl Loop {
             epoll::wait(&self.ready, spare_capacity(&mut events), None)?;
             for event in &events {
                 let lane = event.data.u64() as usize;
+                if self.lanes[lane].full {
+                    self.flush(lane)?;
+                }
                 let count = self.receive(lane)?;
                 if count == 0 {
                     continue;
@@ -142,18 +149,30 @@ impl Loop {
         if count == 0 {
             return Ok(());
         }
-        let lane = &mut self.lanes[lane];
+        let under_way = &mut self.lanes[lane];
         for number in self.sent..self.sent + count {
-            self.call.append(number, &mut lane.outbox.bytes);
+            self.call.append(number, &mut under_way.outbox.bytes);
         }
-        lane.outbox.send(&lane.link)?;
-        lane.bursts.push_back((now, count));
+        under_way.bursts.push_back((now, count));
         self.sent += count;
-        match lane.outbox.is_empty() {
-            true => Ok(()),
-            // Far more than any scene has in flight.
-            false => Err("a socket was full".into()),
+        self.flush(lane)
+    }
+
+    /// Writes what the socket takes, and the rest when it takes more.
+    fn flush(&mut self, number: usize) -> Result<(), Problem> {
+        let lane = &mut self.lanes[number];
+        lane.outbox.send(&lane.link)?;
+        let full = !lane.outbox.is_empty();
+        if full != lane.full {
+            lane.full = full;
+            let flags = match full {
+                true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+                false => epoll::EventFlags::IN,
+            };
+            let data = epoll::EventData::new_u64(number as u64);
+            epoll::modify(&self.ready, &lane.link.from, data, flags)?;
         }
+        Ok(())
     }
 
     /// How many replies came in.
@@ -165,8 +184,12 @@ impl Loop {
             Err(problem) => return Err(problem.into()),
         }
         self.reads += 1;
-        let check = self.reads % 256 == 1;
-        lane.frames.count(check.then_some(self.dialect))
+        let check = self.reads > link::CHECK_EVERY;
+        let count = lane.frames.count(check.then_some(self.task))?;
+        if check && count > 0 {
+            self.reads = 0;
+        }
+        Ok(count)
     }
 
     /// A reply is taken for that of the oldest call of its connection.

@@ -1,10 +1,22 @@
 //! The open loop: calls are due at fixed times, whatever comes back.
 //!
-//! A latency counts from the time at which the call was sent. This process never
-//! waits for a reply before it sends, so what a slow server delays is counted in
-//! full; how late it is itself is shown beside it. The calls take turns: an `add`,
-//! then an `echo` of about 1 KB, each on the next connection.
+//! ```text
+//! due ─→ a connection, in turn ─────────────────→ latency: from when it was sent
+//! due ─→ POST: the connection that waited longest, or the queue of those due
+//!                                          └────→ latency: from when it was due
+//! ```
+//!
+//! This process never waits for a reply before it sends, so what a slow server
+//! delays is counted in full; how late it is itself is shown beside it. The calls
+//! take turns: an `add`, then an `echo` of about 1 KB.
+//!
+//! A connection by POST carries one call at a time, as every client there is does
+//! it. When all are busy, a call that is due has to wait, and it does so here: a
+//! server that is slow to answer makes the next call late, not fewer. Such a call
+//! would look fast if its time began when it was sent, so by POST all times begin
+//! when a call was due. They contain what this process itself is late.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
@@ -15,8 +27,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::thread::set_current_timer_slack;
 
-use crate::call::{self, Call, Dialect};
-use crate::frames::Frames;
+use crate::call::{self, Call, Dialect, Task, Work};
+use crate::frames::{Frames, Framing};
 use crate::link::{self, Outbox};
 use crate::{Plan, Problem};
 
@@ -30,19 +42,26 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
     let total = (plan.time.as_secs_f64() * rate) as u64;
     let total = total.min(plan.requests);
     // Ids must not come round, and the times must fit.
-    if plan.dialect != Dialect::Plain || !(1..call::IDS).contains(&total) {
-        return Err("the open loop speaks plain, and 900,000 calls at most".into());
+    if plan.task.dialect == Dialect::Mcp || !(1..call::IDS).contains(&total) {
+        return Err("the open loop speaks no MCP, and has 900,000 calls at most".into());
     }
     // The kernel may otherwise be 50 µs late: half of the time between calls.
     set_current_timer_slack(NonZeroU64::new(1))?;
     let (server, links) = link::start(plan, plan.connections.unwrap_or(16))?;
     for link in &links {
+        link.greet(plan.task.dialect, plan.framing)?;
         link.never_block()?;
     }
-    let mut calls = [
-        Call::add(plan.dialect, plan.framing),
-        Call::echo(plan.framing),
-    ];
+    let echo: Work = "echo".parse()?;
+    let tasks = [Work::Add, echo].map(|work| Task { work, ..plan.task });
+    let mut calls = tasks.map(|task| Call::of(task, plan.framing));
+    // The turns of calls and connections must not coincide.
+    let which = |number: u64| (number as usize / links.len() + number as usize) % tasks.len();
+    let mut crossing = Crossing {
+        one_at_a_time: matches!(plan.framing, Framing::Post),
+        free: (0..links.len()).collect(),
+        waiting: VecDeque::new(),
+    };
     let mut frames: Vec<_> = links.iter().map(|_| Frames::new(plan.framing)).collect();
     let mut outboxes: Vec<_> = links.iter().map(|_| Outbox::default()).collect();
     let mut latencies = Histogram::<u64>::new(3)?;
@@ -54,19 +73,23 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
     let due = |number: u64| start + Duration::from_secs_f64(number as f64 / rate);
     let give_up = due(total) + GRACE;
     let (mut sent, mut answered) = (0, 0);
-    let mut sent_at = vec![start; total as usize];
+    let mut begun = vec![start; total as usize];
     while answered < total {
         let mut now = Instant::now();
         if now > give_up {
             return Err(format!("{} replies never came", total - answered).into());
         }
         while sent < total && due(sent) <= now {
-            let turn = sent as usize % links.len();
-            // The turns of calls and connections must not coincide.
-            let which = (sent as usize / links.len() + turn) % calls.len();
-            calls[which].append(sent, &mut outboxes[turn].bytes);
-            sent_at[sent as usize] = Instant::now();
-            outboxes[turn].send(&links[turn])?;
+            crossing.waiting.push_back(sent);
+            let free = crossing.next();
+            if let Some((number, turn)) = free {
+                calls[which(number)].append(number, &mut outboxes[turn].bytes);
+                begun[number as usize] = match crossing.one_at_a_time {
+                    true => due(number),
+                    false => Instant::now(),
+                };
+                outboxes[turn].send(&links[turn])?;
+            }
             now = Instant::now();
             lateness.record((now - due(sent)).as_nanos() as u64)?;
             sent += 1;
@@ -98,16 +121,23 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
             frames[turn].each(|reply| {
                 let number = call::number_of(reply).ok_or("a reply without its id")?;
                 if number % 256 == 0 {
-                    plan.dialect.check(reply)?;
+                    tasks[which(number)].check(reply)?;
                 }
                 answered += 1;
-                let begun = sent_at.get(number as usize).ok_or("a reply to no call")?;
+                crossing.free(turn);
+                let begun = begun.get(number as usize).ok_or("a reply to no call")?;
                 let latency = now.duration_since(*begun).as_nanos() as u64;
                 match number >= total / WARM_UP {
                     true => Ok(latencies.record(latency)?),
                     false => Ok(()),
                 }
             })?;
+            // Those that were due while all connections were busy.
+            while let Some((number, turn)) = crossing.next() {
+                calls[which(number)].append(number, &mut outboxes[turn].bytes);
+                begun[number as usize] = due(number);
+                outboxes[turn].send(&links[turn])?;
+            }
         }
     }
     let taken = start.elapsed().as_secs_f64();
@@ -125,4 +155,67 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
         server_writes: used.map(|(a, b)| b.writes - a.writes),
         late_p99_ns: Some(lateness.value_at_quantile(0.99)),
     })
+}
+
+/// Which call goes next, and over which connection.
+#[derive(Debug)]
+struct Crossing {
+    one_at_a_time: bool,
+    /// Those without a call under way, or all of them; who waited longest is first.
+    free: VecDeque<usize>,
+    /// Calls that are due, the oldest first.
+    waiting: VecDeque<u64>,
+}
+
+impl Crossing {
+    /// The next call and its connection, if both are there.
+    fn next(&mut self) -> Option<(u64, usize)> {
+        let connection = *self.free.front()?;
+        let number = self.waiting.pop_front()?;
+        match self.one_at_a_time {
+            true => drop(self.free.pop_front()),
+            false => self.free.rotate_left(1),
+        }
+        Some((number, connection))
+    }
+
+    /// A reply came over this connection.
+    fn free(&mut self, connection: usize) {
+        if self.one_at_a_time {
+            self.free.push_back(connection);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Crossing;
+
+    fn crossing(one_at_a_time: bool) -> Crossing {
+        Crossing {
+            one_at_a_time,
+            free: [0, 1].into(),
+            waiting: [7, 8, 9].into(),
+        }
+    }
+
+    #[test]
+    fn connections_take_turns() {
+        let mut all = crossing(false);
+        assert_eq!(all.next(), Some((7, 0)));
+        assert_eq!(all.next(), Some((8, 1)));
+        assert_eq!(all.next(), Some((9, 0)));
+        assert_eq!(all.next(), None);
+    }
+
+    #[test]
+    fn a_call_by_post_waits_for_a_connection() {
+        let mut all = crossing(true);
+        assert_eq!(all.next(), Some((7, 0)));
+        assert_eq!(all.next(), Some((8, 1)));
+        assert_eq!(all.next(), None);
+        all.free(1);
+        assert_eq!(all.next(), Some((9, 1)));
+        assert_eq!(all.next(), None);
+    }
 }

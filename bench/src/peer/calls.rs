@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Called, Tools, difference, twice};
@@ -10,12 +11,12 @@ use crate::quiet;
 use crate::time::Spread;
 
 /// How the clients did; the server over TCP is `bare`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Calls {
     pub(super) clients: Vec<Client>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Client {
     pub(super) name: &'static str,
     pub(super) per_second: f64,
@@ -35,7 +36,7 @@ impl Calls {
 }
 
 pub(super) fn run(tools: &Tools, quick: bool) -> Result<Calls, String> {
-    let (rounds, time) = if quick { (3, "0.2s") } else { (7, "0.7s") };
+    let (rounds, time) = if quick { (2, "0.1s") } else { (7, "0.7s") };
     let mut all = CLIENTS.map(|_| Vec::<Called>::new());
     for _ in 0..rounds {
         for (name, turns) in CLIENTS.iter().zip(&mut all) {

@@ -6,6 +6,8 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::Tools;
 use crate::child::Server;
 use crate::process::{self, threads};
@@ -14,7 +16,7 @@ use crate::time::Spread;
 use crate::wire::Figures;
 
 /// How one server did with one connection or two.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Turn {
     /// Over all connections.
     pub(super) per_second: f64,
@@ -35,7 +37,7 @@ impl Turn {
 }
 
 /// The same server with one connection and with two.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Scaling {
     pub(super) name: &'static str,
     pub(super) one: Turn,

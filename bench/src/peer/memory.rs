@@ -7,6 +7,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use serde::Serialize;
+
 use super::drive::Driver;
 use super::{Held, Tools, calls};
 use crate::process::resident;
@@ -18,7 +20,7 @@ pub(super) const IDLE: usize = 2_000;
 /// How many calls of a long life are in flight.
 const WINDOW: u64 = 256;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Memory {
     /// Resident bytes are those of the plain programs, allocated ones those of
     /// the counted.

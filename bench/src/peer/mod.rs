@@ -19,13 +19,10 @@ mod served;
 mod tables;
 mod targets;
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 use stats_alloc::INSTRUMENTED_SYSTEM;
 
-use crate::callgrind::Callgrind;
-use crate::neighbour;
+use crate::tools::Tools;
 
 pub(crate) use calls::client;
 pub use tables::write;
@@ -55,7 +52,7 @@ pub struct Held {
 }
 
 /// Everything that was measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Measures {
     served: Vec<served::Served>,
     calls: calls::Calls,
@@ -64,38 +61,16 @@ pub struct Measures {
     quick: bool,
 }
 
-/// The programs that take part.
-#[derive(Debug)]
-struct Tools {
-    serve: PathBuf,
-    serve_counted: PathBuf,
-    client: PathBuf,
-    client_counted: PathBuf,
-    load: PathBuf,
-    callgrind: Option<Callgrind>,
-}
-
 /// Measures everything.
 ///
 /// # Errors
-/// A program could not be built, failed, or answered wrongly.
-pub fn run(quick: bool) -> Result<Measures, String> {
-    let names = ["serve", "serve-counted", "client", "client-counted", "load"];
-    let [serve, serve_counted, client, client_counted, load] =
-        neighbour::build("caudal-bench", names)?;
-    let tools = Tools {
-        serve,
-        serve_counted,
-        client,
-        client_counted,
-        load,
-        callgrind: Callgrind::find(),
-    };
+/// A program failed, or answered wrongly.
+pub fn run(tools: &Tools, quick: bool) -> Result<Measures, String> {
     Ok(Measures {
-        served: served::run(&tools, quick)?,
-        calls: calls::run(&tools, quick)?,
-        memory: memory::run(&tools, quick)?,
-        cores: cores::run(&tools, quick)?,
+        served: served::run(tools, quick)?,
+        calls: calls::run(tools, quick)?,
+        memory: memory::run(tools, quick)?,
+        cores: cores::run(tools, quick)?,
         quick,
     })
 }

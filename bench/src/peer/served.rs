@@ -2,11 +2,13 @@
 
 use std::process::{Command, Stdio};
 
+use serde::Serialize;
+
 use super::drive::Driver;
 use super::{Tools, difference, twice};
 
 /// What one contestant takes for one request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Served {
     pub(super) name: &'static str,
     pub(super) instructions: Option<f64>,

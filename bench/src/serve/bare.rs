@@ -114,6 +114,7 @@ fn headed(input: &[u8], output: &mut Vec<u8>) -> usize {
 pub(super) fn answer(message: &[u8], output: &mut Vec<u8>) {
     // Cheaper than `from_slice`, which checks every string on its own.
     let text = std::str::from_utf8(message).expect("UTF-8");
+    let before = output.len();
     output.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     match serde_json::from_str::<Request<'_, (i64, i64)>>(text) {
         Ok(request) if request.method == "add" => {
@@ -123,6 +124,10 @@ pub(super) fn answer(message: &[u8], output: &mut Vec<u8>) {
             serde_json::to_writer(&mut *output, &(a + b)).expect("a Vec takes everything");
         }
         // They pay for the second look, so that `add` pays for nothing.
+        _ if text.starts_with('[') => {
+            output.truncate(before);
+            return answer_batch(text, output);
+        }
         _ => {
             let request: Request<'_, &RawValue> = serde_json::from_str(text).expect("a request");
             output.extend_from_slice(request.id.get().as_bytes());
@@ -140,4 +145,14 @@ pub(super) fn answer(message: &[u8], output: &mut Vec<u8>) {
         }
     }
     output.push(b'}');
+}
+
+#[cold]
+fn answer_batch(text: &str, output: &mut Vec<u8>) {
+    let requests: Vec<&RawValue> = serde_json::from_str(text).expect("requests");
+    for (number, request) in requests.iter().enumerate() {
+        output.push(if number == 0 { b'[' } else { b',' });
+        answer(request.get().as_bytes(), output);
+    }
+    output.push(b']');
 }

@@ -3,7 +3,7 @@
 use caudal::{Address, RawValue, Router};
 use caudal_bench::order::{self, Order};
 
-use super::{Framing, Outcome, Transport};
+use super::{Framing, Outcome, Transport, nap};
 
 /// `asynchronous` makes the handler of `add` a future that is ready at once.
 pub(super) fn serve(transport: Transport, framing: Framing, asynchronous: bool) -> Outcome {
@@ -12,6 +12,7 @@ pub(super) fn serve(transport: Transport, framing: Framing, asynchronous: bool) 
         true => Router::new().method("add", |(a, b): (i64, i64)| async move { Ok(a + b) }),
     };
     let router = router
+        .method("nap", |(a, b): (i64, i64)| nap(a + b))
         .method("echo", |params: Box<RawValue>| Ok(params))
         .method("place", |order: Order| Ok(order::place(&order)));
     let framing = match framing {

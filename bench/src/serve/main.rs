@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bare           every framing and transport; also knows `echo` and `place`
-//! caudal         the same, with a plain handler
+//! caudal         the same, with a plain handler, and `nap`: an `add` that takes 10 ms
 //! caudal-async   the same, with a handler that is a ready future
 //! caudal-waiting TCP: its handler waits until it is told
 //! ```
@@ -22,6 +22,7 @@ mod web;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Where one message ends and the next begins.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +76,12 @@ fn run(arguments: &[&str]) -> Outcome {
         "caudal-waiting" => waiting::serve(),
         _ => Err(format!("no contestant `{name}`").into()),
     }
+}
+
+/// The answer to `nap`.
+async fn nap(sum: i64) -> Result<i64, ::caudal::JsonRpcError> {
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    Ok(sum)
 }
 
 /// Listens on a free port of this machine only, and says which.

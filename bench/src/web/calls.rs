@@ -1,14 +1,70 @@
 //! Outgoing calls, 64 in flight: clients take turns against the same server.
 
-use super::Tools;
-use super::contestant::{CLIENTS, Clients, Contestant};
+use std::path::Path;
+
+use serde::Serialize;
+
 use crate::peer::{self, Called, difference};
 use crate::quiet;
 use crate::time::Spread;
+use crate::tools::Program::{self, Client, Peers};
+use crate::tools::Tools;
+
+/// Somebody who calls.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Caller {
+    pub(super) name: &'static str,
+    #[serde(skip)]
+    program: Program,
+    #[serde(skip)]
+    arguments: &'static [&'static str],
+}
+
+/// Clients of one transport, 64 calls in flight; the server is `serve bare`.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Clients {
+    pub(super) transport: &'static str,
+    pub(super) title: &'static str,
+    /// Each is compared with the first.
+    pub(super) clients: &'static [Caller],
+}
+
+const fn caller(
+    program: Program,
+    name: &'static str,
+    arguments: &'static [&'static str],
+) -> Caller {
+    Caller {
+        name,
+        program,
+        arguments,
+    }
+}
+
+const CLIENTS: [Clients; 2] = [
+    Clients {
+        transport: "ws",
+        title: "A call made over WebSocket, 64 in flight",
+        clients: &[
+            caller(Peers, "jsonrpsee", &["jsonrpsee-client", "ws"]),
+            caller(Client, "caudal", &["caudal-ws"]),
+        ],
+    },
+    Clients {
+        transport: "http",
+        title: "A call made by POST, 64 in flight",
+        clients: &[
+            caller(Client, "hyper", &["hyper"]),
+            caller(Client, "caudal", &["caudal-http"]),
+            caller(Peers, "jsonrpsee", &["jsonrpsee-client", "http"]),
+        ],
+    },
+];
 
 /// How the clients of one transport did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Calls {
+    #[serde(flatten)]
     pub(super) clients: Clients,
     rounds: Vec<Vec<Called>>,
     instructions: Vec<Option<f64>>,
@@ -39,14 +95,15 @@ impl Calls {
 }
 
 pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Calls>, String> {
-    let (rounds, time) = if quick { (3, "0.2s") } else { (7, "0.7s") };
+    let (rounds, time) = if quick { (2, "0.1s") } else { (7, "0.7s") };
     let mut all = Vec::new();
     for clients in CLIENTS {
         let mut turns = vec![Vec::new(); clients.clients.len()];
         for _ in 0..rounds {
             for (client, turns) in clients.clients.iter().zip(&mut turns) {
                 let arguments = arguments(tools, &clients, client, time)?;
-                let program = tools.path(client.program);
+                let program = tools.command(client.program).ok_or("it is not there")?;
+                let program = Path::new(program.get_program());
                 turns.push(quiet::turn(|| peer::client(program, &arguments))?);
             }
         }
@@ -65,20 +122,25 @@ pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Calls>, String> {
 fn instructed(
     tools: &Tools,
     clients: &Clients,
-    client: &Contestant,
+    client: &Caller,
     quick: bool,
 ) -> Result<Option<f64>, String> {
     let Some(callgrind) = &tools.callgrind else {
         return Ok(None);
     };
+    if quick && client.name != "caudal" {
+        return Ok(None);
+    }
     let counts = match quick {
         true => (1_280, 3_840),
         false => (6_400, 19_200),
     };
+    let program = tools.command(client.program).ok_or("it is not there")?;
+    let program = Path::new(program.get_program());
     let total = |count: u64| {
         let arguments = arguments(tools, clients, client, &count.to_string())?;
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        callgrind.total(tools.path(client.program), &arguments, |command| {
+        callgrind.total(program, &arguments, |command| {
             let output = command.output().map_err(|e| e.to_string())?;
             match output.status.success() {
                 true => Ok(()),
@@ -92,7 +154,7 @@ fn instructed(
 fn arguments(
     tools: &Tools,
     clients: &Clients,
-    client: &Contestant,
+    client: &Caller,
     amount: &str,
 ) -> Result<Vec<String>, String> {
     let serve = tools.serve.to_str().ok_or("a path that is not Unicode")?;

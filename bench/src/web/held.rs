@@ -1,13 +1,15 @@
 //! What an idle WebSocket holds in a server's memory; user space only.
 
-use super::Tools;
-use super::contestant::{Contestant, SCENES};
+use serde::Serialize;
+
 use crate::peer::{self, Held};
+use crate::tools::Tools;
+use crate::wire::{Contestant, WEB};
 
 /// How many are idle: fewer than caudal lets one address have.
 pub(super) const IDLE: usize = 1_000;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Idle {
     pub(super) name: &'static str,
     /// Resident, for each connection.
@@ -15,19 +17,19 @@ pub(super) struct Idle {
 }
 
 pub(super) fn run(tools: &Tools) -> Result<Vec<Idle>, String> {
-    let scene = SCENES.iter().find(|scene| scene.name == "ws-64");
-    let servers = scene.ok_or("no WebSocket")?.servers.iter();
+    let scene = WEB.iter().find(|scene| scene.name == "ws-64");
+    let scene = scene.ok_or("no WebSocket")?;
+    let servers = scene.servers.iter();
     // A thread for each connection is not what anybody would do.
     let servers = servers.filter(|server| server.name != "bare");
     let idle = |server: &Contestant| {
-        let program = tools.path(server.program);
-        let program = program.to_str().ok_or("a path that is not Unicode")?;
+        let program = tools.command(server.program).ok_or("it is not there")?;
+        let program = program.get_program().to_str();
+        let program = program.ok_or("a path that is not Unicode")?;
         let count = IDLE.to_string();
-        let arguments: Vec<String> = [&["idle-ws", &count, program], server.arguments]
-            .concat()
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
+        let words = ["idle-ws", &count, program].into_iter();
+        let words = words.chain(server.arguments(scene.transport));
+        let arguments: Vec<String> = words.map(str::to_owned).collect();
         let held: Held = peer::client(&tools.client, &arguments)?;
         Ok(Idle {
             name: server.name,

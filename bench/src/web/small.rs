@@ -2,28 +2,34 @@
 //! and how large it is as it would be shipped.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-#[derive(Clone, Debug)]
+use serde::Serialize;
+
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Small {
     pub(super) name: &'static str,
     /// Its own among them.
     pub(super) packages: usize,
     /// Bytes of the program, stripped, as everybody builds it.
     pub(super) release: u64,
-    /// The same as one builds it who cares for size.
-    pub(super) smallest: u64,
+    /// The same as one builds it who cares for size; a quick run does not wait for
+    /// that.
+    pub(super) smallest: Option<u64>,
 }
 
-pub(super) fn run() -> Result<Vec<Small>, String> {
+pub(super) fn run(quick: bool) -> Result<Vec<Small>, String> {
     [("caudal", "small-caudal"), ("jsonrpsee", "small-jsonrpsee")]
         .map(|(name, package)| {
             Ok(Small {
                 name,
                 packages: packages(package)?,
-                release: bytes(package, "stripped")?,
-                smallest: bytes(package, "smallest")?,
+                release: stripped(&build(package, "release")?)?,
+                smallest: match quick {
+                    true => None,
+                    false => Some(size(&build(package, "smallest")?)?),
+                },
             })
         })
         .into_iter()
@@ -60,19 +66,39 @@ fn names(tree: &str) -> BTreeSet<(&str, &str)> {
         .collect()
 }
 
-fn bytes(package: &str, profile: &str) -> Result<u64, String> {
+/// Builds a program with a profile; returns where it is.
+fn build(package: &str, profile: &str) -> Result<PathBuf, String> {
     let here = std::env::current_exe().map_err(|e| e.to_string())?;
     let target = here.ancestors().nth(2).ok_or("no target folder")?;
     let built = cargo(&["build", "--quiet", "--profile", profile])
         .args(["--package", package, "--target-dir"])
         .arg(target)
         .status();
-    if !built.map_err(|e| e.to_string())?.success() {
-        return Err(format!("`cargo build` of {package} failed"));
+    match built.map_err(|e| e.to_string())?.success() {
+        true => Ok(target.join(profile).join(package)),
+        false => Err(format!("`cargo build` of {package} failed")),
     }
-    let file = target.join(profile).join(package);
-    let file = std::fs::metadata(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-    Ok(file.len())
+}
+
+/// How large a program is without what helps to debug it.
+fn stripped(program: &Path) -> Result<u64, String> {
+    let copy = program.with_extension("stripped");
+    let done = Command::new("strip")
+        .arg("-o")
+        .args([&copy, program])
+        .status();
+    match done.map_err(|e| format!("strip: {e}"))?.success() {
+        true => size(&copy),
+        false => Err(format!("`strip` of {} failed", program.display())),
+    }
+}
+
+fn size(file: &Path) -> Result<u64, String> {
+    let found = std::fs::metadata(file);
+    found.map_or_else(
+        |e| Err(format!("{}: {e}", file.display())),
+        |found| Ok(found.len()),
+    )
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! What HTTP and WebSocket must reach, and whether they do.
 
 use super::Measures;
-use super::cost::{Cost, Traffic};
-use super::race::Race;
 use crate::target::Target;
+use crate::wire::{Race, Traffic};
 
 const KIB: f64 = 1024.0;
 
@@ -19,11 +18,8 @@ fn served(measures: &Measures) -> Vec<Target> {
         let spread = race(name).and_then(|race: &Race| race.ratio("caudal", base));
         spread.map(|spread| spread.median)
     };
-    let cost = |name| {
-        let mut costs = measures.costs.iter();
-        costs.find(|cost: &&Cost| cost.scene == name && cost.server == "caudal")
-    };
-    let instructions = |name| cost(name).and_then(|cost| cost.instructions);
+    let cost = |name| race(name)?.outcome("caudal")?.cost;
+    let instructions = |name| cost(name)?.instructions;
     // What happens once in hundreds of calls is no call's own.
     let traffic = |name, of: fn(&Traffic) -> f64| {
         let traffic = cost(name)?.traffic.as_ref().map(of)?;
@@ -117,7 +113,7 @@ fn held(measures: &Measures) -> Vec<Target> {
             server,
             "bytes, stripped, built for size",
             2_000_000.0,
-            small.map(|small| small.smallest as f64),
+            small.and_then(|small| Some(small.smallest? as f64)),
         )
         .aim(1_200_000.0),
     ]

@@ -1,17 +1,26 @@
 //! Servers as processes of their own: pipes, sockets, and the kernel between.
 //!
 //! ```text
-//! race ── for each turn ──→ load ⇄ serve, peers
-//!   └→ tables
+//! contestant ─┐
+//!             ├→ race ── for each turn ──→ load ⇄ serve, peers, foreign
+//! scene ──────┘    ├→ cost ── callgrind, strace ──→ the same
+//!                  └→ tables
 //! ```
 
+mod contestant;
+mod cost;
 mod race;
+mod scene;
 mod tables;
 
 use serde::{Deserialize, Serialize};
 
-pub use race::{Outcome, Race, Scene, run};
-pub use tables::write;
+pub use contestant::Contestant;
+pub use cost::{Cost, Traffic};
+pub use race::{Outcome, Race, run};
+pub use scene::{Key, PIPES, Scene, WEB};
+pub use tables::{WIRE_NOTES, write};
+pub(crate) use tables::{percent, ratio};
 
 /// What `load` prints about one turn.
 #[derive(Clone, Debug, Serialize, Deserialize)]

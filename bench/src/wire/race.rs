@@ -1,145 +1,55 @@
 //! The servers take turns under the same load.
 
-use std::path::Path;
 use std::process::Command;
 
+use serde::Serialize;
+
 use super::Figures;
-use crate::neighbour;
+use super::contestant::Contestant;
+use super::cost::{self, Cost};
+use super::scene::{Key, Scene};
 use crate::quiet;
 use crate::time::Spread;
-
-/// A server, and how it wants to be spoken to.
-#[derive(Clone, Copy, Debug)]
-struct Server {
-    name: &'static str,
-    framing: &'static str,
-    dialect: &'static str,
-}
-
-const fn server(name: &'static str, framing: &'static str, dialect: &'static str) -> Server {
-    Server {
-        name,
-        framing,
-        dialect,
-    }
-}
-
-/// Each is compared with `bare` in its own framing.
-const PIPED: &[Server] = &[
-    server("bare", "line", "plain"),
-    server("caudal", "line", "plain"),
-    server("caudal-async", "line", "plain"),
-    server("rmcp", "line", "mcp"),
-    server("bare", "header", "plain"),
-    server("caudal", "header", "plain"),
-    server("async-lsp", "header", "lsp"),
-    server("tower-lsp-server", "header", "lsp"),
-    server("lsp-server", "header", "lsp"),
-];
-
-const CONNECTED: &[Server] = &[
-    server("bare", "line", "plain"),
-    server("caudal", "line", "plain"),
-    server("caudal-async", "line", "plain"),
-];
-
-/// What the servers are put through.
-#[derive(Clone, Copy, Debug)]
-pub struct Scene {
-    pub name: &'static str,
-    pub title: &'static str,
-    pub key: Key,
-    transport: &'static str,
-    load: &'static [&'static str],
-    servers: &'static [Server],
-    /// Some need longer turns than others.
-    turns: f64,
-}
-
-/// By what the servers are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    /// The median latency: less is better.
-    Median,
-    /// Calls per second: more is better.
-    Rate,
-    /// The latency that one call in a hundred exceeds: less is better.
-    Tail,
-}
-
-const SCENES: [Scene; 6] = [
-    Scene {
-        name: "pipe-1",
-        title: "Pipe, 1 in flight, generator and server on the same core",
-        key: Key::Median,
-        transport: "stdio",
-        load: &["--window", "1", "--same-core"],
-        servers: PIPED,
-        turns: 1.0,
-    },
-    Scene {
-        name: "pipe-64",
-        title: "Pipe, 64 in flight",
-        key: Key::Rate,
-        transport: "stdio",
-        load: &["--window", "64"],
-        servers: PIPED,
-        turns: 1.0,
-    },
-    // Nobody waits for the other core to wake up: this compares the work alone.
-    Scene {
-        name: "pipe-64-core",
-        title: "Pipe, 64 in flight, generator and server on the same core",
-        key: Key::Rate,
-        transport: "stdio",
-        load: &["--window", "64", "--same-core"],
-        servers: PIPED,
-        turns: 1.0,
-    },
-    Scene {
-        name: "pipe-10000",
-        title: "Pipe, 10,000 in flight",
-        key: Key::Rate,
-        transport: "stdio",
-        load: &["--window", "10000"],
-        servers: PIPED,
-        turns: 1.0,
-    },
-    Scene {
-        name: "tcp-64",
-        title: "TCP, 64 in flight on one connection",
-        key: Key::Rate,
-        transport: "tcp",
-        load: &["--window", "64", "--tcp"],
-        servers: CONNECTED,
-        turns: 1.0,
-    },
-    Scene {
-        name: "open",
-        title: "TCP, open loop: 16 connections, 10,000 calls a second in all",
-        key: Key::Tail,
-        transport: "tcp",
-        load: &["--rate", "10000", "--connections", "16"],
-        servers: CONNECTED,
-        turns: 4.0,
-    },
-];
+use crate::tools::Tools;
 
 /// What came out of one scene.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Race {
+    #[serde(flatten)]
     pub scene: Scene,
     pub outcomes: Vec<Outcome>,
 }
 
 /// How one server did, over all rounds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     pub name: &'static str,
     pub framing: &'static str,
-    pub rounds: Vec<Figures>,
-    /// To `bare` in the same framing and the same round.
+    /// To the first server of the scene in the same framing and the same round.
     pub ratio: Spread,
+    pub rounds: Vec<Figures>,
+    pub cost: Option<Cost>,
+}
+
+impl Race {
+    /// How one server did; in its first framing, if it took part in several.
+    #[must_use]
+    pub fn outcome(&self, name: &str) -> Option<&Outcome> {
+        self.outcomes.iter().find(|outcome| outcome.name == name)
+    }
+
+    /// What one did over what another did, in the first framing that both speak.
+    #[must_use]
+    pub fn ratio(&self, name: &str, base: &str) -> Option<Spread> {
+        let named = |wanted| move |outcome: &&Outcome| outcome.name == wanted;
+        let mut pairs = self.outcomes.iter().filter(named(name)).flat_map(|one| {
+            let others = self.outcomes.iter().filter(named(base));
+            let same = others.filter(|other| other.framing == one.framing);
+            same.map(move |other| (one, other))
+        });
+        let (one, other) = pairs.next()?;
+        Some(self.scene.key.ratio(&one.rounds, &other.rounds))
+    }
 }
 
 impl Outcome {
@@ -158,82 +68,101 @@ impl Outcome {
     }
 }
 
-/// Runs every scene in rounds.
+impl Key {
+    fn value(self, figures: &Figures) -> f64 {
+        match self {
+            Self::Median => figures.p50_ns as f64,
+            Self::Rate(_) => figures.per_second,
+            Self::Tail => figures.p99_ns as f64,
+        }
+    }
+
+    /// Of the same rounds.
+    fn ratio(self, of: &[Figures], base: &[Figures]) -> Spread {
+        let both = of.iter().zip(base);
+        Spread::of(both.map(|(a, b)| self.value(a) / self.value(b)).collect())
+    }
+}
+
+/// Runs the scenes in rounds. Who is not there does not take part.
 ///
 /// # Errors
-/// The binaries could not be built, or a server answered wrongly or not at all.
-pub fn run(quick: bool) -> Result<Vec<Race>, String> {
-    let [load, serve] = neighbour::build("caudal-bench", ["load", "serve"])?;
-    let [peers] = neighbour::build("caudal-bench-peers", ["peers"])?;
-    let (rounds, seconds) = if quick { (3, 0.1) } else { (7, 0.7) };
-    let mut all: Vec<Vec<Vec<Figures>>> = SCENES
+/// A server answered wrongly or not at all.
+pub fn run(tools: &Tools, scenes: &[Scene], quick: bool) -> Result<Vec<Race>, String> {
+    let (rounds, seconds) = if quick { (2, 0.05) } else { (5, 0.5) };
+    let there = |server: &&Contestant| tools.command(server.program).is_some();
+    let mut all: Vec<Vec<(&Contestant, Vec<Figures>)>> = scenes
         .iter()
-        .map(|scene| vec![Vec::new(); scene.servers.len()])
+        .map(|scene| {
+            let servers = scene.servers.iter().filter(there);
+            servers.map(|server| (server, Vec::new())).collect()
+        })
         .collect();
-    for _ in 0..rounds {
-        for (scene, results) in SCENES.iter().zip(&mut all) {
-            for (server, figures) in scene.servers.iter().zip(results) {
-                let program = match server.dialect {
-                    "plain" => &serve,
-                    _ => &peers,
-                };
-                let seconds = seconds * scene.turns;
-                let turn = || turn(&load, program, scene, server, seconds);
+    for round in 1..=rounds {
+        eprintln!("races, round {round} of {rounds}");
+        for (scene, results) in scenes.iter().zip(&mut all) {
+            for (server, figures) in results {
+                let turn = || turn(tools, scene, server, scene.seconds(seconds));
                 figures.push(quiet::turn(turn)?);
             }
         }
     }
-    let races = SCENES.iter().zip(all);
-    Ok(races.map(|(scene, results)| race(scene, results)).collect())
+    let mut races = Vec::new();
+    for (scene, results) in scenes.iter().zip(all) {
+        let costs = results.iter();
+        let costs = costs.map(|(server, _)| cost::count(tools, scene, server, quick));
+        let costs = costs.collect::<Result<_, _>>()?;
+        races.push(race(scene, results, costs));
+    }
+    Ok(races)
 }
 
 fn turn(
-    load: &Path,
-    program: &Path,
+    tools: &Tools,
     scene: &Scene,
-    server: &Server,
+    server: &Contestant,
     seconds: f64,
 ) -> Result<Figures, String> {
-    let output = Command::new(load)
+    let program = tools.command(server.program).ok_or("it is not there")?;
+    let mut load = Command::new(&tools.load);
+    load.args(["--framing", server.framing, "--dialect", server.dialect])
         .args(scene.load)
-        .args(["--framing", server.framing, "--dialect", server.dialect])
         .args(["--seconds", &seconds.to_string(), "--"])
-        .arg(program)
-        .args([server.name, scene.transport, server.framing])
-        .output()
-        .map_err(|e| format!("load: {e}"))?;
-    let problem = |what: &str| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        format!("{}, {}: {what} {said}", server.name, scene.title)
-    };
+        .arg(program.get_program())
+        .args(program.get_args())
+        .args(server.arguments(scene.transport));
+    figures(&mut load).map_err(|e| format!("{}, {}: {e}", server.name, scene.title))
+}
+
+/// Runs `load` and reads what it prints.
+///
+/// # Errors
+/// It failed; this is what it said.
+pub(super) fn figures(load: &mut Command) -> Result<Figures, String> {
+    let output = load.output().map_err(|e| format!("load: {e}"))?;
     match output.status.success() {
-        true => serde_json::from_slice(&output.stdout).map_err(|e| problem(&e.to_string())),
-        false => Err(problem("load failed:")),
+        true => serde_json::from_slice(&output.stdout).map_err(|e| e.to_string()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
     }
 }
 
-fn race(scene: &Scene, results: Vec<Vec<Figures>>) -> Race {
-    let value = |figures: &Figures| match scene.key {
-        Key::Median => figures.p50_ns as f64,
-        Key::Rate => figures.per_second,
-        Key::Tail => figures.p99_ns as f64,
-    };
-    let outcome = |(server, rounds): (&Server, &Vec<Figures>)| {
-        let base = scene
-            .servers
-            .iter()
-            .position(|other| other.name == "bare" && other.framing == server.framing);
-        let base = &results[base.expect("`bare` runs in every framing")];
-        let ratios = rounds.iter().zip(base).map(|(a, b)| value(a) / value(b));
-        Outcome {
-            name: server.name,
-            framing: server.framing,
-            ratio: Spread::of(ratios.collect()),
-            rounds: rounds.clone(),
-        }
-    };
+fn race(
+    scene: &Scene,
+    results: Vec<(&Contestant, Vec<Figures>)>,
+    costs: Vec<Option<Cost>>,
+) -> Race {
+    let base = |family| results.iter().find(|(other, _)| other.family() == family);
+    let outcomes = results.iter().zip(costs);
+    let outcomes = outcomes.map(|((server, rounds), cost)| Outcome {
+        name: server.name,
+        framing: server.framing,
+        ratio: base(server.family())
+            .map_or(Spread::NONE, |(_, base)| scene.key.ratio(rounds, base)),
+        rounds: rounds.clone(),
+        cost,
+    });
     Race {
+        outcomes: outcomes.collect(),
         scene: *scene,
-        outcomes: scene.servers.iter().zip(&results).map(outcome).collect(),
     }
 }

@@ -1,40 +1,67 @@
-//! The races over pipes and sockets as Markdown.
+//! Races as Markdown.
 
 use std::fmt::Write as _;
 
-use super::race::{Key, Outcome, Race};
-use crate::table::{Table, number};
+use super::race::{Outcome, Race};
+use super::scene::Key;
+use crate::table::{Table, number, number_or_na};
 use crate::time::Spread;
 
-/// Every race as a table, and what must be known to read them.
+/// Every race as a table.
 #[must_use]
 pub fn write(races: &[Race]) -> String {
-    let mut text = String::from("\n## Over pipes and sockets\n");
+    let mut text = String::new();
     for race in races {
         let _ = write!(text, "\n### {}\n\n", race.scene.title);
         text.push_str(&table(race).to_markdown());
     }
-    text.push_str(NOTES);
     text
 }
 
 fn table(race: &Race) -> Table {
-    let heads: &[&str] = match race.scene.key {
-        Key::Median => &["p50, µs", "p99, µs", "p50 × bare (quartiles)"],
-        Key::Rate => &["calls/s", "× bare (quartiles)", "writes per reply"],
-        Key::Tail => &[
+    let key = race.scene.key;
+    let base = race.outcomes.first().map_or("", |first| first.name);
+    let against = match key {
+        Key::Median => format!("p50 × {base} (quartiles)"),
+        Key::Rate(_) => format!("× {base} (quartiles)"),
+        Key::Tail => format!("p99 × {base} (quartiles)"),
+    };
+    // The kernel does not count what goes to a socket.
+    let writes = race.scene.transport == "stdio" && matches!(key, Key::Rate(_));
+    let mut heads = vec!["server"];
+    let framed = matches!(race.scene.transport, "stdio" | "tcp");
+    heads.extend(framed.then_some("framing"));
+    match key {
+        Key::Median => heads.extend(["p50, µs", "p99, µs", &against]),
+        Key::Rate(unit) => heads.extend([unit, &against]),
+        Key::Tail => heads.extend([
             "p50, µs",
             "p99, µs",
             "p99.9, µs",
-            "p99 × bare (quartiles)",
+            &against,
             "load late, p99, µs",
-        ],
-    };
-    let ends = ["server CPU", "load CPU"];
-    let mut table = Table::new(&[&["server", "framing"], heads, &ends].concat());
+        ]),
+    }
+    heads.extend(writes.then_some("writes per reply"));
+    let traffic = race.scene.counted.is_some() && !framed;
+    heads.extend(race.scene.counted.map(|_| "instructions"));
+    if traffic {
+        heads.extend(["receives", "sends"]);
+    }
+    heads.extend(["server CPU", "load CPU"]);
+    let mut table = Table::new(&heads);
     for outcome in &race.outcomes {
-        let mut cells = vec![outcome.name.to_owned(), outcome.framing.to_owned()];
-        cells.extend(measures(race.scene.key, outcome));
+        let mut cells = vec![outcome.name.to_owned()];
+        cells.extend(framed.then(|| outcome.framing.to_owned()));
+        cells.extend(measures(key, outcome));
+        cells.extend(writes.then(|| format!("{:.3}", outcome.writes())));
+        let cost = outcome.cost.unwrap_or_default();
+        let counted = race.scene.counted;
+        cells.extend(counted.map(|_| number_or_na(cost.instructions.map(f64::round))));
+        if traffic {
+            cells.push(times(cost.traffic.map(|traffic| traffic.receives)));
+            cells.push(times(cost.traffic.map(|traffic| traffic.sends)));
+        }
         let server = outcome.median(|figures| figures.server_cpu.unwrap_or(f64::NAN));
         cells.push(percent(server));
         cells.push(percent(outcome.median(|figures| figures.load_cpu)));
@@ -49,14 +76,9 @@ fn measures(key: Key, outcome: &Outcome) -> Vec<String> {
     let p99 = micros(outcome.median(|figures| figures.p99_ns as f64));
     match key {
         Key::Median => vec![p50, p99, ratio],
-        Key::Rate => {
-            let writes = match outcome.writes() {
-                // The kernel does not count what goes to a socket.
-                ..0.000_1 => "n/a".to_owned(),
-                writes => format!("{writes:.3}"),
-            };
+        Key::Rate(_) => {
             let rate = outcome.median(|figures| figures.per_second);
-            vec![number(rate.round()), ratio, writes]
+            vec![number(rate.round()), ratio]
         }
         Key::Tail => {
             let p999 = micros(outcome.median(|figures| figures.p999_ns as f64));
@@ -67,7 +89,7 @@ fn measures(key: Key, outcome: &Outcome) -> Vec<String> {
 }
 
 /// Those far below one need another digit to differ at all.
-fn ratio(of: Spread) -> String {
+pub(crate) fn ratio(of: Spread) -> String {
     let digits = if of.median < 0.1 { 3 } else { 2 };
     let Spread {
         lower,
@@ -77,15 +99,27 @@ fn ratio(of: Spread) -> String {
     format!("{median:.digits$} ({lower:.digits$}–{upper:.digits$})")
 }
 
+fn times(count: Option<f64>) -> String {
+    count.map_or_else(|| "n/a".to_owned(), |count| format!("{count:.3}"))
+}
+
 fn micros(ns: f64) -> String {
-    format!("{:.1}", ns / 1000.0)
+    match ns {
+        // A start takes long.
+        1_000_000.0.. => number((ns / 1000.0).round()),
+        _ => format!("{:.1}", ns / 1000.0),
+    }
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
+pub(crate) fn percent(share: f64) -> String {
+    match share.is_nan() {
+        true => "n/a".to_owned(),
+        false => format!("{:.0} %", share * 100.0),
+    }
 }
 
-const NOTES: &str = "
+/// What must be known to read the tables of pipes and sockets.
+pub const WIRE_NOTES: &str = "
 Notes on pipes and sockets
 
 - Every server is a process that adds two integers; `load` is another, with one
@@ -99,6 +133,9 @@ Notes on pipes and sockets
   servers hide their work behind the wait. So servers are compared with each other
   on one core, and with 10,000 in flight, where they never sleep; over two cores no
   server can pass the bare loop, whose figure is beside a row that is missed.
+- vscode-jsonrpc runs on Node and is one of two for scale; the other is in Python.
+- lsp-server does not set TCP_NODELAY; the bench does it for it.
+- Slow handlers: with 64 in flight, 6,400 calls a second are possible.
 - Writes are all calls of `write` and `writev`: also those by which a runtime
   wakes its own threads. What is sent on a socket is not counted.
 - 10,000 calls are more than a pipe holds: the rest of them wait in `load`.

@@ -1,6 +1,5 @@
 //! jsonrpsee's server: HTTP and WebSocket on one port.
 
-use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +9,7 @@ use jsonrpsee::server::{PendingSubscriptionSink, ServerBuilder, ServerConfig, Su
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::Outcome;
+use crate::{NAP, Outcome, announce};
 
 /// Its default, 100 connections, is less than what is measured.
 const CONNECTIONS: u32 = 5_000;
@@ -69,6 +68,12 @@ fn methods() -> Result<RpcModule<Subscribers>, Box<dyn std::error::Error>> {
         let (a, b): (i64, i64) = params.parse()?;
         Ok::<_, ErrorObjectOwned>(a + b)
     })?;
+    module.register_async_method("nap", |params, _, _| async move {
+        let (a, b): (i64, i64) = params.parse()?;
+        tokio::time::sleep(NAP).await;
+        Ok::<_, ErrorObjectOwned>(a + b)
+    })?;
+    module.register_method("echo", |params, _, _| params.parse::<Box<RawValue>>())?;
     module.register_subscription(
         "subscribe",
         "event",
@@ -85,16 +90,4 @@ fn methods() -> Result<RpcModule<Subscribers>, Box<dyn std::error::Error>> {
         Ok::<_, ErrorObjectOwned>(())
     })?;
     Ok(module)
-}
-
-/// Says where this server listens, and ends it with its standard input.
-fn announce(port: u16) -> std::io::Result<()> {
-    println!("{port}");
-    std::io::stdout().flush()?;
-    std::thread::spawn(|| {
-        let mut ignored = [0; 64];
-        while matches!(std::io::stdin().read(&mut ignored), Ok(1..)) {}
-        std::process::exit(0);
-    });
-    Ok(())
 }

@@ -22,6 +22,10 @@ fn answer_all(mut stream: &TcpStream) -> std::io::Result<()> {
     let mut end = 0;
     let (mut reply, mut output) = (Vec::new(), Vec::new());
     loop {
+        // Only grows when a request is longer than a chunk.
+        if end == input.len() {
+            input.resize(end * 2, 0);
+        }
         match stream.read(&mut input[end..])? {
             0 => return Ok(()),
             read => end += read,

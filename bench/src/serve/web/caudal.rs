@@ -2,15 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use caudal::{Address, Event, Router, Server};
+use caudal::{Address, Event, RawValue, Router, Server};
 
-use super::super::{Outcome, announce};
+use super::super::{Outcome, announce, nap};
 
 pub(super) async fn serve() -> Outcome {
     let here: Arc<OnceLock<Server>> = Arc::default();
     let everybody = Arc::clone(&here);
     let router = Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .method("nap", |(a, b): (i64, i64)| nap(a + b))
+        .method("echo", |params: Box<RawValue>| Ok(params))
         .method("subscribe", || Ok(true))
         .method("fan", move |(text,): (String,)| {
             let event = Event::new("event", [text]);

@@ -5,60 +5,62 @@
 //! every run sees the same reads. Start-up and handshakes are in both of two runs
 //! and cancel out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::Tools;
-use super::contestant::{Contestant, SCENES, Scene};
+use serde::Serialize;
+
+use super::contestant::Contestant;
 use super::race::figures;
+use super::scene::Scene;
 use crate::child::Server;
 use crate::peer::difference;
+use crate::tools::{Program, Tools};
 
 /// What one server takes for one call of one scene.
-#[derive(Clone, Debug)]
-pub(super) struct Cost {
-    pub(super) scene: &'static str,
-    pub(super) server: &'static str,
-    pub(super) instructions: Option<f64>,
-    pub(super) traffic: Option<Traffic>,
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Cost {
+    pub instructions: Option<f64>,
+    /// Over sockets only.
+    pub traffic: Option<Traffic>,
 }
 
 /// How often it asked the kernel.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Traffic {
-    pub(super) receives: f64,
-    pub(super) sends: f64,
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Traffic {
+    pub receives: f64,
+    pub sends: f64,
 }
 
 /// Sockets only: what a runtime writes to wake its own threads is not among them.
 const RECEIVES: [&str; 3] = ["recvfrom", "recvmsg", "readv"];
 const SENDS: [&str; 3] = ["sendto", "sendmsg", "writev"];
 
-pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Cost>, String> {
-    let strace = Strace::find();
-    let mut costs = Vec::new();
-    for scene in &SCENES {
-        let Some((few, many)) = scene.counted else {
-            continue;
-        };
-        let counts = match quick {
-            true => (few / 5, many / 5),
-            false => (few, many),
-        };
-        for server in scene.servers {
-            let traffic = strace.as_ref().map(|strace| {
-                let counts = (few / 10, many / 10);
-                strace.traffic(tools, scene, server, counts)
-            });
-            costs.push(Cost {
-                scene: scene.name,
-                server: server.name,
-                instructions: instructions(tools, scene, server, counts)?,
-                traffic: traffic.transpose()?,
-            });
-        }
+/// What a call costs, if the scene counts that and the server can be looked into. A
+/// quick run looks into caudal alone, whose costs have targets.
+pub(super) fn count(
+    tools: &Tools,
+    scene: &Scene,
+    server: &Contestant,
+    quick: bool,
+) -> Result<Option<Cost>, String> {
+    let (Some((few, many)), Program::Serve | Program::Peers) = (scene.counted, server.program)
+    else {
+        return Ok(None);
+    };
+    if quick && server.name != "caudal" {
+        return Ok(None);
     }
-    Ok(costs)
+    let counts = match quick {
+        true => (few / 5, many / 5),
+        false => (few, many),
+    };
+    let strace = Strace::find().filter(|_| scene.transport != "stdio");
+    let traffic = strace.map(|strace| strace.traffic(tools, scene, server, (few / 10, many / 10)));
+    Ok(Some(Cost {
+        instructions: instructions(tools, scene, server, counts)?,
+        traffic: traffic.transpose()?,
+    }))
 }
 
 fn instructions(
@@ -70,26 +72,48 @@ fn instructions(
     let Some(callgrind) = &tools.callgrind else {
         return Ok(None);
     };
-    // What the threads of a runtime say to each other is different on every run.
-    let one = [server.arguments, &["one"]].concat();
-    let program = tools.path(server.program);
-    let total =
-        |count| callgrind.total(program, &one, |command| drive(tools, scene, command, count));
+    let Some(arguments) = server.arguments_counted(scene.transport) else {
+        return Ok(None);
+    };
+    let program = tools.command(server.program).ok_or("it is not there")?;
+    let program = Path::new(program.get_program());
+    let total = |count| {
+        callgrind.total(program, &arguments, |command| {
+            drive(tools, scene, server, command, count)
+        })
+    };
     difference(counts, total).map(Some)
 }
 
 /// Starts a server, sends it `count` calls, and waits for its end.
-fn drive(tools: &Tools, scene: &Scene, server: &mut Command, count: u64) -> Result<(), String> {
-    let (server, port) = Server::listen(server)?;
+fn drive(
+    tools: &Tools,
+    scene: &Scene,
+    server: &Contestant,
+    command: &mut Command,
+    count: u64,
+) -> Result<(), String> {
     let mut load = Command::new(&tools.load);
-    load.args(scene.load)
+    load.args(["--framing", server.framing, "--dialect", server.dialect])
+        .args(scene.load)
         .args(["--lockstep", "--seconds", "60"])
-        .args(["--requests", &count.to_string()])
-        .args(["--connect", &format!("127.0.0.1:{port}")]);
-    let figures = figures(&mut load)?;
-    match figures.requests == count {
-        true => server.finish().map(drop),
-        false => Err(format!("{} of {count} calls", figures.requests)),
+        .args(["--requests", &count.to_string()]);
+    let sent = match scene.transport {
+        "stdio" => {
+            load.arg("--").arg(command.get_program());
+            figures(load.args(command.get_args()))?
+        }
+        _ => {
+            let (server, port) = Server::listen(command)?;
+            load.args(["--connect", &format!("127.0.0.1:{port}")]);
+            let sent = figures(&mut load)?;
+            server.finish()?;
+            sent
+        }
+    };
+    match sent.requests == count {
+        true => Ok(()),
+        false => Err(format!("{} of {count} calls", sent.requests)),
     }
 }
 
@@ -134,7 +158,7 @@ impl Strace {
         server: &Contestant,
         count: u64,
     ) -> Result<Traffic, String> {
-        let plain = tools.command(server);
+        let plain = tools.command(server.program).ok_or("it is not there")?;
         let mut command = Command::new("strace");
         command
             .args(["-f", "-s", "0", "-o"])
@@ -142,8 +166,8 @@ impl Strace {
             .arg("-e")
             .arg(format!("trace={}", [RECEIVES, SENDS].concat().join(",")))
             .arg(plain.get_program())
-            .args(plain.get_args());
-        drive(tools, scene, &mut command, count)?;
+            .args(server.arguments(scene.transport));
+        drive(tools, scene, server, &mut command, count)?;
         let text = std::fs::read_to_string(&self.file).map_err(|e| e.to_string())?;
         Ok(Traffic {
             receives: calls(&text, &RECEIVES),

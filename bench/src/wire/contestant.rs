@@ -1,0 +1,147 @@
+//! Who takes part over pipes and sockets, and how each wants to be spoken to.
+
+use crate::tools::Program::{self, Node, Peers, Python, Serve};
+
+/// A server.
+#[derive(Clone, Copy, Debug)]
+pub struct Contestant {
+    pub name: &'static str,
+    pub program: Program,
+    /// What its program calls it.
+    pub argument: &'static str,
+    pub framing: &'static str,
+    pub dialect: &'static str,
+}
+
+const fn of(
+    program: Program,
+    name: &'static str,
+    framing: &'static str,
+    dialect: &'static str,
+) -> Contestant {
+    Contestant {
+        name,
+        program,
+        argument: name,
+        framing,
+        dialect,
+    }
+}
+
+const BARE: Contestant = of(Serve, "bare", "line", "plain");
+const CAUDAL: Contestant = of(Serve, "caudal", "line", "plain");
+const CAUDAL_ASYNC: Contestant = of(Serve, "caudal-async", "line", "plain");
+const BARE_HEADER: Contestant = of(Serve, "bare", "header", "plain");
+const CAUDAL_HEADER: Contestant = of(Serve, "caudal", "header", "plain");
+const ASYNC_LSP: Contestant = of(Peers, "async-lsp", "header", "lsp");
+const TOWER_LSP: Contestant = of(Peers, "tower-lsp-server", "header", "lsp");
+const LSP_SERVER: Contestant = of(Peers, "lsp-server", "header", "lsp");
+const RMCP: Contestant = of(Peers, "rmcp", "line", "mcp");
+const VSCODE: Contestant = of(Node, "vscode-jsonrpc", "header", "plain");
+const PYTHON: Contestant = of(Python, "python-lsp-jsonrpc", "header", "plain");
+const KARYON: Contestant = of(Peers, "karyon", "json", "dotted");
+
+const CAUDAL_POST: Contestant = of(Serve, "caudal", "post", "plain");
+const JSONRPSEE_POST: Contestant = of(Peers, "jsonrpsee", "post", "plain");
+const AXUM: Contestant = of(Peers, "axum", "post", "plain");
+const CAUDAL_WS: Contestant = of(Serve, "caudal", "ws", "plain");
+const JSONRPSEE_WS: Contestant = of(Peers, "jsonrpsee", "ws", "plain");
+
+/// Each is compared with the first in its framing.
+pub(super) const PIPED: &[Contestant] = &[
+    BARE,
+    CAUDAL,
+    CAUDAL_ASYNC,
+    RMCP,
+    BARE_HEADER,
+    CAUDAL_HEADER,
+    ASYNC_LSP,
+    TOWER_LSP,
+    LSP_SERVER,
+    VSCODE,
+    PYTHON,
+];
+
+pub(super) const CONNECTED: &[Contestant] = &[
+    BARE,
+    CAUDAL,
+    CAUDAL_ASYNC,
+    KARYON,
+    BARE_HEADER,
+    CAUDAL_HEADER,
+    ASYNC_LSP,
+    TOWER_LSP,
+    LSP_SERVER,
+];
+
+/// Those who serve more than one connection.
+pub(super) const HUBS: &[Contestant] = &[BARE, CAUDAL, CAUDAL_ASYNC, KARYON];
+
+/// Those who know `echo` on many connections.
+pub(super) const ECHOES: &[Contestant] = &[BARE, CAUDAL, CAUDAL_ASYNC];
+pub(super) const ECHO_SOCKETS: &[Contestant] = &[CAUDAL_WS, JSONRPSEE_WS];
+pub(super) const ECHO_POSTED: &[Contestant] = &[CAUDAL_POST, AXUM, JSONRPSEE_POST];
+
+pub(super) const POSTED: &[Contestant] = &[
+    of(Serve, "hyper", "post", "plain"),
+    CAUDAL_POST,
+    AXUM,
+    JSONRPSEE_POST,
+    of(Peers, "karyon", "post", "dotted"),
+];
+
+/// A fixed body is no batch.
+pub(super) const BATCHED: &[Contestant] = &[JSONRPSEE_POST, CAUDAL_POST, AXUM];
+
+pub(super) const SOCKETS: &[Contestant] =
+    &[of(Serve, "bare", "ws", "plain"), CAUDAL_WS, JSONRPSEE_WS];
+
+pub(super) const FANS: &[Contestant] = &[
+    Contestant {
+        argument: "bare-fan",
+        ..of(Serve, "bare", "ws", "plain")
+    },
+    CAUDAL_WS,
+    JSONRPSEE_WS,
+];
+
+/// Those whose handlers may wait while others go on.
+pub(super) const SLOW_PIPED: &[Contestant] =
+    &[CAUDAL, RMCP, CAUDAL_HEADER, ASYNC_LSP, TOWER_LSP, VSCODE];
+pub(super) const SLOW_POSTED: &[Contestant] = &[CAUDAL_POST, AXUM, JSONRPSEE_POST];
+pub(super) const SLOW_SOCKETS: &[Contestant] = &[CAUDAL_WS, JSONRPSEE_WS];
+
+impl Contestant {
+    /// What its program is told, to serve over `transport`.
+    #[must_use]
+    pub fn arguments(&self, transport: &'static str) -> Vec<&'static str> {
+        match (self.program, transport, self.framing) {
+            (Node | Python, ..) => Vec::new(),
+            (_, "http" | "ws", _) | (.., "json") => vec![self.argument, transport],
+            (.., framing) => vec![self.argument, transport, framing],
+        }
+    }
+
+    /// The same so that its instructions can be counted: what the threads of a runtime
+    /// say to each other is different on every run. `None` if it cannot be.
+    #[must_use]
+    pub fn arguments_counted(&self, transport: &'static str) -> Option<Vec<&'static str>> {
+        let mut arguments = self.arguments(transport);
+        match (self.program, transport) {
+            (Node | Python, _) => return None,
+            (_, "http" | "ws") if self.argument == "karyon" => return None,
+            (_, "http" | "ws") => arguments.push("one"),
+            _ => {}
+        }
+        Some(arguments)
+    }
+
+    /// With whom it is compared: the first whose framing is the same, or near.
+    #[must_use]
+    pub fn family(&self) -> &'static str {
+        match self.framing {
+            "json" => "line",
+            framing => framing,
+        }
+    }
+}

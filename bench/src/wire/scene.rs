@@ -1,0 +1,317 @@
+//! What the servers are put through.
+
+use serde::Serialize;
+
+use super::contestant::{
+    BATCHED, CONNECTED, Contestant, ECHO_POSTED, ECHO_SOCKETS, ECHOES, FANS, HUBS, PIPED, POSTED,
+    SLOW_PIPED, SLOW_POSTED, SLOW_SOCKETS, SOCKETS,
+};
+
+/// One load, and those who take it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Scene {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub key: Key,
+    /// How the bytes travel: `stdio`, `tcp`, `http` or `ws`.
+    pub transport: &'static str,
+    pub load: &'static [&'static str],
+    /// Each is compared with the first in its framing.
+    #[serde(skip)]
+    pub servers: &'static [Contestant],
+    /// Some need longer turns than others.
+    #[serde(skip)]
+    turns: f64,
+    /// Between which numbers of calls instructions are counted, if they are.
+    #[serde(skip)]
+    pub counted: Option<(u64, u64)>,
+}
+
+/// By what the servers are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Key {
+    /// The median latency: less is better.
+    Median,
+    /// Something per second: more is better.
+    Rate(&'static str),
+    /// The latency that one call in a hundred exceeds: less is better.
+    Tail,
+}
+
+const CALLS: Key = Key::Rate("calls/s");
+
+const fn scene(
+    name: &'static str,
+    transport: &'static str,
+    title: &'static str,
+    key: Key,
+    load: &'static [&'static str],
+    servers: &'static [Contestant],
+) -> Scene {
+    Scene {
+        name,
+        title,
+        key,
+        transport,
+        load,
+        servers,
+        turns: 1.0,
+        counted: None,
+    }
+}
+
+impl Scene {
+    const fn counted(self, few: u64, many: u64) -> Self {
+        Self {
+            counted: Some((few, many)),
+            ..self
+        }
+    }
+
+    const fn turns(self, turns: f64) -> Self {
+        Self { turns, ..self }
+    }
+
+    /// How long one turn is, where most take `seconds`.
+    #[must_use]
+    pub fn seconds(&self, seconds: f64) -> f64 {
+        seconds * self.turns
+    }
+}
+
+/// Where generator and server share a core, nobody waits for the other one to wake
+/// up: this compares the work alone.
+pub const PIPES: &[Scene] = &[
+    scene(
+        "pipe-1",
+        "stdio",
+        "Pipe, 1 in flight, generator and server on the same core",
+        Key::Median,
+        &["--window", "1", "--same-core"],
+        PIPED,
+    ),
+    scene(
+        "pipe-64-core",
+        "stdio",
+        "Pipe, 64 in flight, generator and server on the same core",
+        CALLS,
+        &["--window", "64", "--same-core"],
+        PIPED,
+    ),
+    scene(
+        "pipe-64",
+        "stdio",
+        "Pipe, 64 in flight",
+        CALLS,
+        &["--window", "64"],
+        PIPED,
+    )
+    .counted(1_280, 3_840),
+    scene(
+        "pipe-10000",
+        "stdio",
+        "Pipe, 10,000 in flight",
+        CALLS,
+        &["--window", "10000"],
+        PIPED,
+    ),
+    scene(
+        "tcp-1",
+        "tcp",
+        "TCP, 1 in flight, generator and server on the same core",
+        Key::Median,
+        &["--window", "1", "--same-core", "--tcp"],
+        CONNECTED,
+    ),
+    scene(
+        "tcp-64",
+        "tcp",
+        "TCP, 64 in flight on one connection",
+        CALLS,
+        &["--window", "64", "--tcp"],
+        CONNECTED,
+    ),
+    scene(
+        "tcp-10000",
+        "tcp",
+        "TCP, 10,000 in flight on one connection",
+        CALLS,
+        &["--window", "10000", "--tcp"],
+        CONNECTED,
+    ),
+    scene(
+        "tcp-16",
+        "tcp",
+        "TCP, 16 connections, 64 in flight on each",
+        CALLS,
+        &["--window", "64", "--connections", "16"],
+        HUBS,
+    ),
+    scene(
+        "open",
+        "tcp",
+        "TCP, open loop: 16 connections, 10,000 calls a second in all",
+        Key::Tail,
+        &["--rate", "10000", "--connections", "16"],
+        ECHOES,
+    )
+    .turns(4.0),
+    scene(
+        "slow-pipe",
+        "stdio",
+        "Slow handlers: 10 ms each, 64 in flight over a pipe",
+        CALLS,
+        &["--window", "64", "--call", "nap"],
+        SLOW_PIPED,
+    ),
+    scene(
+        "start-pipe",
+        "stdio",
+        "From the start of a server to its first answer, over a pipe",
+        Key::Median,
+        &["--startup", "5"],
+        PIPED,
+    ),
+];
+
+pub const WEB: &[Scene] = &[
+    scene(
+        "post-1",
+        "http",
+        "`add` by POST, 1 connection, generator and server on the same core",
+        Key::Median,
+        &["--framing", "post", "--same-core"],
+        POSTED,
+    ),
+    scene(
+        "post-16",
+        "http",
+        "`add` by POST, 16 connections that are kept, 1 in flight on each",
+        CALLS,
+        &["--framing", "post", "--connections", "16"],
+        POSTED,
+    ),
+    scene(
+        "post",
+        "http",
+        "`add` by POST, 64 connections that are kept, 1 in flight on each",
+        CALLS,
+        &["--framing", "post", "--connections", "64"],
+        POSTED,
+    )
+    .counted(6_400, 19_200),
+    scene(
+        "post-1000",
+        "http",
+        "`add` by POST, 1,000 connections that are kept, 1 in flight on each",
+        CALLS,
+        &["--framing", "post", "--connections", "1000"],
+        POSTED,
+    ),
+    scene(
+        "batch",
+        "http",
+        "A batch of 100 by POST, 16 connections, 1 in flight on each",
+        Key::Rate("batches/s"),
+        &[
+            "--framing",
+            "post",
+            "--connections",
+            "16",
+            "--call",
+            "batch",
+        ],
+        BATCHED,
+    )
+    .counted(160, 480),
+    scene(
+        "open-post",
+        "http",
+        "POST, open loop: 16 connections, 10,000 calls a second in all",
+        Key::Tail,
+        &[
+            "--framing",
+            "post",
+            "--rate",
+            "10000",
+            "--connections",
+            "16",
+        ],
+        ECHO_POSTED,
+    )
+    .turns(4.0),
+    scene(
+        "slow-post",
+        "http",
+        "Slow handlers: 10 ms each, by POST, 64 connections",
+        CALLS,
+        &["--framing", "post", "--connections", "64", "--call", "nap"],
+        SLOW_POSTED,
+    ),
+    scene(
+        "ws-1",
+        "ws",
+        "WebSocket, 1 in flight, generator and server on the same core",
+        Key::Median,
+        &["--framing", "ws", "--same-core"],
+        SOCKETS,
+    ),
+    scene(
+        "ws-64",
+        "ws",
+        "WebSocket, 64 in flight on one connection",
+        CALLS,
+        &["--framing", "ws", "--window", "64"],
+        SOCKETS,
+    )
+    .counted(6_400, 19_200),
+    scene(
+        "ws-10000",
+        "ws",
+        "WebSocket, 10,000 in flight on one connection",
+        CALLS,
+        &["--framing", "ws", "--window", "10000"],
+        SOCKETS,
+    ),
+    scene(
+        "ws-16",
+        "ws",
+        "WebSocket, 16 connections, 16 in flight on each",
+        CALLS,
+        &["--framing", "ws", "--connections", "16", "--window", "16"],
+        SOCKETS,
+    ),
+    scene(
+        "slow-ws",
+        "ws",
+        "Slow handlers: 10 ms each, 64 in flight over WebSocket",
+        CALLS,
+        &["--framing", "ws", "--window", "64", "--call", "nap"],
+        SLOW_SOCKETS,
+    ),
+    scene(
+        "open-ws",
+        "ws",
+        "WebSocket, open loop: 16 connections, 10,000 calls a second in all",
+        Key::Tail,
+        &["--framing", "ws", "--rate", "10000", "--connections", "16"],
+        ECHO_SOCKETS,
+    )
+    .turns(4.0),
+    scene(
+        "fan",
+        "ws",
+        "One event of 200 bytes to 1,000 WebSockets",
+        Key::Rate("events/s"),
+        &["--framing", "ws", "--subscribers", "1000"],
+        FANS,
+    ),
+    scene(
+        "start-http",
+        "http",
+        "From the start of a server to its first answer, by POST",
+        Key::Median,
+        &["--framing", "post", "--startup", "5"],
+        POSTED,
+    ),
+];
