@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! --quick     a few short turns: two minutes instead of thirty
+//! --alone     over pipes and sockets caudal and the bare loops only
 //! --memory, --peer, --wire, --http, --growth     only these parts
 //! --out DIR   where PERFORMANCE.md and performance/ go (results)
 //! --guard     no times: instructions and allocations beside bench/baseline.json
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), String> {
     let mut quick = false;
+    let mut alone = false;
     let mut guarded = false;
     let mut write = false;
     let mut parts = report::Parts::default();
@@ -35,6 +37,7 @@ fn run() -> Result<(), String> {
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => quick = true,
+            "--alone" => alone = true,
             "--memory" => parts.memory = true,
             "--peer" => parts.peer = true,
             "--wire" => parts.wire = true,
@@ -53,7 +56,7 @@ fn run() -> Result<(), String> {
         print!("{}", guard::run(write)?);
         return Ok(());
     }
-    let results = report::run(quick, parts.or_all())?;
+    let results = report::run(quick, alone, parts.or_all())?;
     results.write(&out)?;
     print!("{}", results.to_markdown());
     eprintln!("written to {}", out.display());

@@ -63,12 +63,12 @@ pub struct Results {
     quiet: String,
 }
 
-/// Measures.
+/// Measures; `alone`, over pipes and sockets caudal and the bare loops only.
 ///
 /// # Errors
 /// A contestant answers wrongly, or a program could not be built or run.
-pub fn run(quick: bool, parts: Parts) -> Result<Results, String> {
-    let tools = Tools::find()?;
+pub fn run(quick: bool, alone: bool, parts: Parts) -> Result<Results, String> {
+    let tools = Tools::find(alone)?;
     let memory = part(parts.memory, "in memory", || memory::run(quick))?;
     let peer = part(parts.peer, "the peer", || peer::run(&tools, quick))?;
     let wire = part(parts.wire, "pipes and sockets", || {

@@ -24,7 +24,8 @@ pub struct Tools {
     pub load: PathBuf,
     pub serve: PathBuf,
     pub client: PathBuf,
-    pub peers: PathBuf,
+    /// Not there if nobody else is to take part.
+    pub peers: Option<PathBuf>,
     /// The same with a counting allocator.
     pub serve_counted: PathBuf,
     pub client_counted: PathBuf,
@@ -33,23 +34,30 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Builds what must be built, and looks for the rest.
+    /// Builds what must be built, and looks for the rest; `alone`, nothing that others
+    /// have made, whose building takes longest.
     ///
     /// # Errors
     /// Something could not be built.
-    pub fn find() -> Result<Self, String> {
+    pub fn find(alone: bool) -> Result<Self, String> {
         let names = ["load", "serve", "client", "serve-counted", "client-counted"];
         let [load, serve, client, serve_counted, client_counted] =
             neighbour::build("caudal-bench", names)?;
-        let [peers] = neighbour::build("caudal-bench-peers", ["peers"])?;
+        let peers = match alone {
+            true => None,
+            false => Some(neighbour::build("caudal-bench-peers", ["peers"])?),
+        };
         Ok(Self {
             load,
             serve,
             client,
-            peers,
+            peers: peers.map(|[peers]| peers),
             serve_counted,
             client_counted,
-            foreign: foreign::find(),
+            foreign: match alone {
+                true => Foreign::default(),
+                false => foreign::find(),
+            },
             callgrind: Callgrind::find(),
         })
     }
@@ -61,7 +69,7 @@ impl Tools {
         match program {
             Program::Serve => of_path(&self.serve),
             Program::Client => of_path(&self.client),
-            Program::Peers => of_path(&self.peers),
+            Program::Peers => of_path(self.peers.as_ref()?),
             Program::Node => foreign_command(self.foreign.node.as_ref()?),
             Program::Python => foreign_command(self.foreign.python.as_ref()?),
         }

@@ -71,9 +71,11 @@ pub(super) struct Calls {
 }
 
 impl Calls {
+    /// Where somebody stands who took part.
     fn place(&self, name: &str) -> Option<usize> {
         let mut clients = self.clients.clients.iter();
-        clients.position(|client| client.name == name)
+        let place = clients.position(|client| client.name == name)?;
+        (!self.rounds[place].is_empty()).then_some(place)
     }
 
     pub(super) fn median(&self, name: &str, of: fn(&Called) -> f64) -> Option<f64> {
@@ -101,8 +103,10 @@ pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Calls>, String> {
         let mut turns = vec![Vec::new(); clients.clients.len()];
         for _ in 0..rounds {
             for (client, turns) in clients.clients.iter().zip(&mut turns) {
+                let Some(program) = tools.command(client.program) else {
+                    continue;
+                };
                 let arguments = arguments(tools, &clients, client, time)?;
-                let program = tools.command(client.program).ok_or("it is not there")?;
                 let program = Path::new(program.get_program());
                 turns.push(quiet::turn(|| peer::client(program, &arguments))?);
             }
@@ -135,7 +139,9 @@ fn instructed(
         true => (1_280, 3_840),
         false => (6_400, 19_200),
     };
-    let program = tools.command(client.program).ok_or("it is not there")?;
+    let Some(program) = tools.command(client.program) else {
+        return Ok(None);
+    };
     let program = Path::new(program.get_program());
     let total = |count: u64| {
         let arguments = arguments(tools, clients, client, &count.to_string())?;

@@ -22,6 +22,7 @@ pub(super) fn run(tools: &Tools) -> Result<Vec<Idle>, String> {
     let servers = scene.servers.iter();
     // A thread for each connection is not what anybody would do.
     let servers = servers.filter(|server| server.name != "bare");
+    let servers = servers.filter(|server| tools.command(server.program).is_some());
     let idle = |server: &Contestant| {
         let program = tools.command(server.program).ok_or("it is not there")?;
         let program = program.get_program().to_str();

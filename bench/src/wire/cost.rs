@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 
 use super::contestant::Contestant;
-use super::race::figures;
+use super::race::{figures, load};
 use super::scene::Scene;
 use crate::child::Server;
 use crate::peer::difference;
@@ -93,10 +93,8 @@ fn drive(
     command: &mut Command,
     count: u64,
 ) -> Result<(), String> {
-    let mut load = Command::new(&tools.load);
-    load.args(["--framing", server.framing, "--dialect", server.dialect])
-        .args(scene.load)
-        .args(["--lockstep", "--seconds", "60"])
+    let mut load = load(tools, scene, server);
+    load.args(["--lockstep", "--seconds", "60"])
         .args(["--requests", &count.to_string()]);
     let sent = match scene.transport {
         "stdio" => {

@@ -124,14 +124,20 @@ fn turn(
     seconds: f64,
 ) -> Result<Figures, String> {
     let program = tools.command(server.program).ok_or("it is not there")?;
-    let mut load = Command::new(&tools.load);
-    load.args(["--framing", server.framing, "--dialect", server.dialect])
-        .args(scene.load)
-        .args(["--seconds", &seconds.to_string(), "--"])
+    let mut load = load(tools, scene, server);
+    load.args(["--seconds", &seconds.to_string(), "--"])
         .arg(program.get_program())
         .args(program.get_args())
         .args(server.arguments(scene.transport));
     figures(&mut load).map_err(|e| format!("{}, {}: {e}", server.name, scene.title))
+}
+
+/// `load` as a server of a scene wants it.
+pub(super) fn load(tools: &Tools, scene: &Scene, server: &Contestant) -> Command {
+    let mut load = Command::new(&tools.load);
+    load.args(["--framing", server.framing, "--dialect", server.dialect])
+        .args(scene.load);
+    load
 }
 
 /// Runs `load` and reads what it prints.
