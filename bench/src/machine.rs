@@ -46,7 +46,7 @@ impl Machine {
         Self {
             processor: model.unwrap_or("unknown processor").to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            kernel: format!("Linux {}", kernel.trim()),
+            kernel: format!("Linux {}", release(&kernel)),
             rustc: rustc(),
             versions: versions(),
         }
@@ -66,6 +66,12 @@ impl Machine {
             versions.join(", ")
         )
     }
+}
+
+/// The first two numbers; the rest is somebody's own.
+fn release(kernel: &str) -> String {
+    let numbers: Vec<_> = kernel.trim().split('.').take(2).collect();
+    numbers.join(".")
 }
 
 /// The compiler, as it calls itself.

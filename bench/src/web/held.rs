@@ -22,6 +22,8 @@ pub(super) fn run(tools: &Tools) -> Result<Vec<Idle>, String> {
     let servers = scene.servers.iter();
     // A thread for each connection is not what anybody would do.
     let servers = servers.filter(|server| server.name != "bare");
+    // The client that holds them calls plain methods.
+    let servers = servers.filter(|server| server.dialect == "plain");
     let servers = servers.filter(|server| tools.command(server.program).is_some());
     let idle = |server: &Contestant| {
         let program = tools.command(server.program).ok_or("it is not there")?;

@@ -93,8 +93,12 @@ pub(super) const POSTED: &[Contestant] = &[
 /// A fixed body is no batch.
 pub(super) const BATCHED: &[Contestant] = &[JSONRPSEE_POST, CAUDAL_POST, AXUM];
 
-pub(super) const SOCKETS: &[Contestant] =
-    &[of(Serve, "bare", "ws", "plain"), CAUDAL_WS, JSONRPSEE_WS];
+pub(super) const SOCKETS: &[Contestant] = &[
+    of(Serve, "bare", "ws", "plain"),
+    CAUDAL_WS,
+    JSONRPSEE_WS,
+    of(Peers, "karyon", "ws", "dotted"),
+];
 
 pub(super) const FANS: &[Contestant] = &[
     Contestant {
