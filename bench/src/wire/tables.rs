@@ -134,7 +134,8 @@ Notes on pipes and sockets
   on one core, and with 10,000 in flight, where they never sleep; over two cores no
   server can pass the bare loop, whose figure is beside a row that is missed.
 - vscode-jsonrpc runs on Node and is one of two for scale; the other is in Python.
-- lsp-server does not set TCP_NODELAY; the bench does it for it.
+- lsp-server does not set TCP_NODELAY and takes no socket: over TCP its socket threads
+  are written again in the bench, line for line, with TCP_NODELAY.
 - Slow handlers: with 64 in flight, 6,400 calls a second are possible.
 - Writes are all calls of `write` and `writev`: also those by which a runtime
   wakes its own threads. What is sent on a socket is not counted.
