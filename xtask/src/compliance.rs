@@ -224,7 +224,7 @@ mod tests {
             assert!(number(orders, &["caudal", connections], "calls/s") > 10_000.0);
         }
         let held = |wanted: [&str; 2]| {
-            let targets = rows("## Targets of the peer");
+            let targets = rows("### The peer");
             let mut targets = targets.into_iter();
             let row = targets.find(|cells| cells.starts_with(&wanted));
             assert_eq!(row.expect("a row of this name")[5], "yes", "{wanted:?}");
