@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::methods::{Log, answered};
+use crate::methods::{Log, SECRET, answered};
 use crate::worlds::{Kind, Settings, World};
 
 type Outcome = Result<(), String>;
@@ -307,7 +307,7 @@ async fn panics(world: World) -> Outcome {
         matches!(&error, CallError::Remote(e) if i64::from(e.code) == -32603),
         "{error:?}"
     );
-    check!(!format!("{error:?}").contains("secret"), "{error:?}");
+    check!(!format!("{error:?}").contains(SECRET), "{error:?}");
     check!(
         waits.await.unwrap().map_err(text)? == 100,
         "another call was lost"

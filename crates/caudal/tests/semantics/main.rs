@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use worlds::World;
 
 fn main() -> ExitCode {
+    methods::panic_quietly();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
