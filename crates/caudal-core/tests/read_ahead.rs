@@ -6,7 +6,7 @@
     reason = "a test may"
 )]
 
-use caudal_core::{Decoder, Message, Policy, decode};
+use caudal_core::{DecodeError, Decoder, Message, Policy, SyntaxError, decode};
 
 /// Proves: A2
 #[test]
@@ -91,5 +91,34 @@ fn reading_ahead_overlooks_neither_depth_nor_surrogates() {
                 .is_ok()
         );
         assert!(matches!(decoder.finish(), Message::Invalid(_)), "{params}");
+    }
+}
+
+#[test]
+fn what_is_said_once_is_spent() {
+    let policy = Policy::default();
+    for bytes in [
+        &br#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#[..],
+        br#"{"jsonrpc":"2.0","id":1,"method":"add"} x {}"#,
+        br#"[{"jsonrpc":"2.0","method":"tick"}]"#,
+        b"\xff",
+    ] {
+        let mut decoder = Decoder::new(bytes, &policy);
+        assert_eq!(decoder.finish(), decode(bytes, &policy));
+        assert_eq!(decoder.method_before_params(), None);
+        assert!(decoder.read_params::<(i64, i64)>().is_none());
+        let Message::Invalid(invalid) = decoder.finish() else {
+            panic!("said twice");
+        };
+        assert!(
+            matches!(
+                invalid.cause,
+                DecodeError::Syntax {
+                    error: SyntaxError::UnexpectedEnd,
+                    ..
+                }
+            ),
+            "{invalid:?}"
+        );
     }
 }

@@ -96,6 +96,8 @@ enum Stage {
     End,
     /// The message is not valid, whatever follows.
     Failed(Box<DecodeError>),
+    /// What the bytes are has been said.
+    Spent,
 }
 
 impl Stage {
@@ -233,7 +235,7 @@ impl<'a, 'p> Decoder<'a, 'p> {
         };
     }
 
-    /// Reads to the end and says what the bytes are.
+    /// Reads to the end and says what the bytes are. A second call finds nothing left.
     ///
     /// ```
     /// use caudal_core::{Decoder, Message, Policy};
@@ -247,18 +249,22 @@ impl<'a, 'p> Decoder<'a, 'p> {
     /// ```
     #[must_use]
     #[inline]
-    pub fn finish(mut self) -> Message<'a> {
+    pub fn finish(&mut self) -> Message<'a> {
         if matches!(self.stage, Stage::Params) {
             match self.scan.value() {
                 Ok(text) => self.after_params(text),
                 Err(NotJson) => self.stage = Stage::failed(self.scan.fault()),
             }
         }
-        let message = match self.stage {
+        let message = match std::mem::replace(&mut self.stage, Stage::Spent) {
             Stage::Failed(cause) => return Message::Invalid(Invalid::unidentified(*cause)),
+            Stage::Spent => self.scan.fail(SyntaxError::UnexpectedEnd),
             Stage::End => Ok(self.envelope.classify(self.policy, self.scan.deepest)),
             Stage::Start | Stage::Params => match self.scan.next_token() {
-                Some(b'{') => entry(&mut self.scan, self.policy),
+                Some(b'{') => {
+                    let read = self.envelope.read(&mut self.scan, false);
+                    read.map(|_| self.envelope.classify(self.policy, self.scan.deepest))
+                }
                 Some(b'[') => batch(&mut self.scan, self.policy),
                 _ => not_an_object(&mut self.scan),
             },
@@ -285,14 +291,6 @@ fn brackets(bytes: &[u8]) -> usize {
         .sum()
 }
 
-/// Reads one object, the message itself or an entry of a batch.
-#[inline]
-fn entry<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Message<'a>, NotJson> {
-    let mut envelope = Envelope::default();
-    envelope.read(scan, false)?;
-    Ok(envelope.classify(policy, scan.deepest))
-}
-
 fn batch<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Message<'a>, NotJson> {
     /// The shortest valid entry; bounds what is allocated by what was received.
     const SHORTEST: usize = r#"{"jsonrpc":"2.0","method":"a"},"#.len();
@@ -312,7 +310,11 @@ fn batch<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Message<'a>, Not
         match scan.next_token() {
             // The rest must still be JSON for this to be a batch at all.
             _ if too_long => scan.value().map(drop)?,
-            Some(b'{') => entries.push(entry(scan, policy)?),
+            Some(b'{') => {
+                let mut envelope = Envelope::default();
+                envelope.read(scan, false)?;
+                entries.push(envelope.classify(policy, scan.deepest));
+            }
             _ => entries.push(not_an_object(scan)?),
         }
         match scan.next_token() {
