@@ -7,7 +7,7 @@ use crate::dispatch::Exchange;
 /// The answers to one batch.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The answers that were ready at once, one after the other.
+    /// The answers that were ready at once, a comma behind each.
     pub(crate) text: BytesMut,
     answers: Vec<Answer>,
     /// How many are still to come.
@@ -16,13 +16,22 @@ pub(crate) struct Batch {
 
 #[derive(Debug)]
 enum Answer {
-    /// Ends here in `text`, where the one before it ended.
+    /// One or more, up to here in `text`, from where those before ended.
     Ready(usize),
     Open,
     Late(BytesMut),
 }
 
 impl Batch {
+    /// With room for short answers to so many entries.
+    pub(crate) fn with_room(entries: usize) -> Self {
+        const SHORT: usize = r#"{"jsonrpc":"2.0","id":1234,"result":1234},"#.len();
+        Self {
+            text: BytesMut::with_capacity(entries * SHORT),
+            ..Self::default()
+        }
+    }
+
     /// Where the next answer begins.
     pub(crate) fn begin(&self) -> usize {
         self.text.len()
@@ -30,8 +39,14 @@ impl Batch {
 
     /// Ends an entry, which has an answer if anything was written.
     pub(crate) fn end(&mut self, begin: usize) {
-        if self.text.len() > begin {
-            self.answers.push(Answer::Ready(self.text.len()));
+        if self.text.len() == begin {
+            return;
+        }
+        self.text.extend_from_slice(b",");
+        let end = self.text.len();
+        match self.answers.last_mut() {
+            Some(Answer::Ready(last)) => *last = end,
+            _ => self.answers.push(Answer::Ready(end)),
         }
     }
 
@@ -59,33 +74,38 @@ impl Batch {
 
     /// Writes the array, unless it would be empty.
     pub(crate) fn write(&self, exchange: &mut Exchange<'_>) {
-        let mut answers = self.pieces().filter(|piece| !piece.is_empty()).peekable();
-        if answers.peek().is_none() {
+        let mut pieces = self
+            .pieces()
+            .filter(|(text, _)| !text.is_empty())
+            .peekable();
+        if pieces.peek().is_none() {
             return;
         }
         let written: Result<(), std::convert::Infallible> = exchange.put(|out| {
-            let mut separator = b"[";
-            for answer in answers {
-                out.extend_from_slice(separator);
-                out.extend_from_slice(answer);
-                separator = b",";
+            out.extend_from_slice(b"[");
+            for (text, comma) in pieces {
+                out.extend_from_slice(text);
+                out.extend_from_slice(comma);
             }
-            out.extend_from_slice(b"]");
+            if let Some(last_comma) = out.last_mut() {
+                *last_comma = b']';
+            }
             Ok(())
         });
         let Ok(()) = written;
     }
 
-    fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+    /// The answers, and the comma that some still need.
+    fn pieces(&self) -> impl Iterator<Item = (&[u8], &'static [u8])> {
         let mut begin = 0;
         self.answers.iter().map(move |answer| match answer {
             Answer::Ready(end) => {
                 let piece = self.text.get(begin..*end).unwrap_or_default();
                 begin = *end;
-                piece
+                (piece, &b""[..])
             }
-            Answer::Open => &[],
-            Answer::Late(text) => text,
+            Answer::Open => (&[][..], &b""[..]),
+            Answer::Late(text) => (&text[..], &b","[..]),
         })
     }
 }

@@ -62,9 +62,9 @@ pub(crate) enum Dispatched {
 }
 
 /// A call whose params its handler will read.
-pub(crate) enum Arriving<'a, 'p> {
+pub(crate) enum Arriving<'a, 'd, 'p> {
     /// Read up to its params.
-    Partly(Decoder<'a, 'p>),
+    Partly(&'d mut Decoder<'a, 'p>),
     /// Read to its end.
     Whole {
         id: Option<Id<'a>>,
@@ -78,13 +78,13 @@ pub(crate) enum Refused<'a> {
     Params(Option<Id<'a>>, JsonRpcError),
 }
 
-impl<'a> Arriving<'a, '_> {
+impl<'a> Arriving<'a, '_, '_> {
     /// Reads the params as the handler's own type, and the message to its end.
     #[inline]
     pub(crate) fn read<P: DeserializeOwned>(self) -> Result<(Option<Id<'a>>, P), Refused<'a>> {
         let (early, id, params) = match self {
             Self::Whole { id, params } => (None, id, params),
-            Self::Partly(mut decoder) => {
+            Self::Partly(decoder) => {
                 let early = decoder.read_params::<P>();
                 match decoder.finish() {
                     Message::Request(request) => (early, Some(request.id), request.params),
@@ -304,7 +304,8 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
         if link.knows(&name) {
             return message(router, decoder.finish(), exchange);
         }
-        let work = AssertUnwindSafe(|| call(router, &name, Arriving::Partly(decoder), exchange));
+        let work =
+            AssertUnwindSafe(|| call(router, &name, Arriving::Partly(&mut decoder), exchange));
         return match catch_unwind(work) {
             Ok(Invoked::Done) => Dispatched::Done,
             Ok(Invoked::Later(later)) => Dispatched::Later(later),
@@ -330,7 +331,7 @@ pub(crate) fn message(
     message: Message<'_>,
     exchange: &mut Exchange<'_>,
 ) -> Dispatched {
-    match message {
+    match &message {
         Message::Batch(entries) => batch(router, entries, exchange),
         single => match entry(router, single, exchange) {
             Some(later) => Dispatched::Later(later),
@@ -340,36 +341,29 @@ pub(crate) fn message(
 }
 
 /// Runs one message, alone or in a batch.
-fn entry(router: &Router, message: Message<'_>, exchange: &mut Exchange<'_>) -> Option<Later> {
-    let (name, arriving) = match message {
+fn entry(router: &Router, message: &Message<'_>, exchange: &mut Exchange<'_>) -> Option<Later> {
+    let (id, name, params) = match message {
         Message::Request(Request {
             id, method, params, ..
-        }) => {
-            let id = Some(id);
-            (method, Arriving::Whole { id, params })
-        }
+        }) => (Some(*id), method, *params),
         Message::Notification(Notification { method, params, .. }) => {
-            if exchange.link.convention(&method, params) {
+            if exchange.link.convention(method, *params) {
                 return None;
             }
-            (method, Arriving::Whole { id: None, params })
+            (None, method, *params)
         }
         Message::Response(response) => {
-            exchange.link.settle(&response);
+            exchange.link.settle(response);
             return None;
         }
         Message::Invalid(invalid) => {
-            exchange.invalid(&invalid);
+            exchange.invalid(invalid);
             return None;
         }
         _ => return None,
     };
-    let id = match &arriving {
-        Arriving::Whole { id, .. } => *id,
-        Arriving::Partly(_) => None,
-    };
-    match exchange.guard(id, &name, |exchange| {
-        call(router, &name, arriving, exchange)
+    match exchange.guard(id, name, |exchange| {
+        call(router, name, Arriving::Whole { id, params }, exchange)
     }) {
         Some(Invoked::Later(later)) => Some(later),
         _ => None,
@@ -381,7 +375,7 @@ fn entry(router: &Router, message: Message<'_>, exchange: &mut Exchange<'_>) -> 
 fn call<'a>(
     router: &Router,
     name: &str,
-    arriving: Arriving<'a, '_>,
+    arriving: Arriving<'a, '_, '_>,
     exchange: &mut Exchange<'_>,
 ) -> Invoked<'a> {
     let link = exchange.link;
@@ -424,9 +418,9 @@ fn call<'a>(
 }
 
 /// Runs the entries of a batch; their answers keep the order of the entries.
-fn batch(router: &Router, entries: Vec<Message<'_>>, exchange: &mut Exchange<'_>) -> Dispatched {
+fn batch(router: &Router, entries: &[Message<'_>], exchange: &mut Exchange<'_>) -> Dispatched {
     let (link, caller) = (exchange.link, exchange.caller);
-    let mut batch = Batch::default();
+    let mut batch = Batch::with_room(entries.len());
     let mut later = Vec::new();
     for message in entries {
         let place = batch.begin();
@@ -474,7 +468,7 @@ impl Exchange<'_> {
 
     /// The same for a call of which perhaps not all is read.
     #[cold]
-    fn turn_away_call<'a>(&mut self, arriving: Arriving<'a, '_>) -> Invoked<'a> {
+    fn turn_away_call<'a>(&mut self, arriving: Arriving<'a, '_, '_>) -> Invoked<'a> {
         let id = match arriving {
             Arriving::Whole { id, .. } => id,
             Arriving::Partly(decoder) => match decoder.finish() {

@@ -135,7 +135,7 @@ where
 {
     fn invoke<'a>(
         &self,
-        arriving: Arriving<'a, '_>,
+        arriving: Arriving<'a, '_, '_>,
         maker: &mut Maker<'_, 'a>,
         exchange: &mut Exchange<'_>,
         settings: Settings,

@@ -317,7 +317,7 @@ pub(crate) trait Invoke: Send + Sync + 'static {
     /// Reads the params, calls the handler, and answers at once if it can.
     fn invoke<'a>(
         &self,
-        arriving: Arriving<'a, '_>,
+        arriving: Arriving<'a, '_, '_>,
         maker: &mut Maker<'_, 'a>,
         exchange: &mut Exchange<'_>,
         settings: Settings,
@@ -340,7 +340,7 @@ where
 {
     fn invoke<'a>(
         &self,
-        arriving: Arriving<'a, '_>,
+        arriving: Arriving<'a, '_, '_>,
         maker: &mut Maker<'_, 'a>,
         exchange: &mut Exchange<'_>,
         _: Settings,
@@ -379,7 +379,7 @@ where
 {
     fn invoke<'a>(
         &self,
-        arriving: Arriving<'a, '_>,
+        arriving: Arriving<'a, '_, '_>,
         maker: &mut Maker<'_, 'a>,
         exchange: &mut Exchange<'_>,
         settings: Settings,
