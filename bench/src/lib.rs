@@ -16,6 +16,7 @@
 //! calls to `serve`, to the `peers` and to programs in other languages; `client`
 //! makes calls.
 
+pub mod awake;
 pub mod callgrind;
 pub mod chart;
 pub mod child;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use caudal_bench::{callgrind, guard, process, report};
+use caudal_bench::{awake, callgrind, guard, process, report};
 
 fn main() -> ExitCode {
     match run() {
@@ -46,8 +46,9 @@ fn run() -> Result<(), String> {
             "--out" => out = arguments.next().ok_or("--out needs a folder")?.into(),
             "--guard" => guarded = true,
             "--write" => write = true,
-            // What runs under callgrind; not meant to be typed.
+            // What this program starts itself; not meant to be typed.
             callgrind::CHILD => return callgrind::child(arguments),
+            awake::CHILD => return awake::child(arguments.next()),
             other => return Err(format!("unknown argument `{other}`")),
         }
     }

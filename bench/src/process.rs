@@ -78,9 +78,10 @@ pub fn ticks() -> Result<Ticks, Box<dyn Error>> {
     // The last two are part of the first two.
     let times: Vec<u64> = times.take(8).map(str::parse).collect::<Result<_, _>>()?;
     match times[..] {
-        [_, _, _, idle, waiting, _, _, stolen] => Ok(Ticks {
+        [_, nice, _, idle, waiting, _, _, stolen] => Ok(Ticks {
             all: times.iter().sum(),
-            idle: idle + waiting,
+            // Nobody is nice here but those who keep processors awake.
+            idle: nice + idle + waiting,
             stolen,
         }),
         _ => Err("eight times expected in /proc/stat".into()),
@@ -94,14 +95,14 @@ pub fn own_cpu() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// This process, and the server it starts later, on CPU 0.
+/// This thread, and whatever it starts later, on one processor.
 ///
 /// # Errors
 /// There is no such processor for it.
-pub fn pin_to_first_core() -> std::io::Result<()> {
-    let mut first = CpuSet::new();
-    first.set(0);
-    Ok(sched_setaffinity(None, &first)?)
+pub fn pin_to(core: usize) -> std::io::Result<()> {
+    let mut only = CpuSet::new();
+    only.set(core);
+    Ok(sched_setaffinity(None, &only)?)
 }
 
 /// As many open files as the system lets us have, also for what this process

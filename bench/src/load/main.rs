@@ -89,7 +89,7 @@ fn run() -> Result<String, Problem> {
     let starts = plan.startup.map_or(Duration::ZERO, Duration::from_secs);
     process::guard(plan.time * 3 + starts + Duration::from_secs(20));
     if plan.same_core {
-        process::pin_to_first_core()?;
+        process::pin_to(0)?;
     }
     let figures = match &plan {
         Plan {

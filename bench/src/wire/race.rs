@@ -103,7 +103,10 @@ pub fn run(tools: &Tools, scenes: &[Scene], quick: bool) -> Result<Vec<Race>, St
         for (scene, results) in scenes.iter().zip(&mut all) {
             for (server, figures) in results {
                 let turn = || turn(tools, scene, server, scene.seconds(seconds));
-                figures.push(quiet::turn(turn)?);
+                figures.push(match scene.halting {
+                    true => quiet::turn_that_may_halt(turn)?,
+                    false => quiet::turn(turn)?,
+                });
             }
         }
     }

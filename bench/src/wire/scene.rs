@@ -22,6 +22,8 @@ pub struct Scene {
     /// Some need longer turns than others.
     #[serde(skip)]
     turns: f64,
+    /// Whether processors without work may halt.
+    pub halting: bool,
     /// Between which numbers of calls instructions are counted, if they are.
     #[serde(skip)]
     pub counted: Option<(u64, u64)>,
@@ -56,6 +58,7 @@ const fn scene(
         load,
         servers,
         turns: 1.0,
+        halting: false,
         counted: None,
     }
 }
@@ -70,6 +73,13 @@ impl Scene {
 
     const fn turns(self, turns: f64) -> Self {
         Self { turns, ..self }
+    }
+
+    const fn halting(self) -> Self {
+        Self {
+            halting: true,
+            ..self
+        }
     }
 
     /// How long one turn is, where most take `seconds`.
@@ -107,6 +117,15 @@ pub const PIPES: &[Scene] = &[
         PIPED,
     )
     .counted(1_280, 3_840),
+    scene(
+        "pipe-64-halting",
+        "stdio",
+        "Pipe, 64 in flight, processors that may halt",
+        CALLS,
+        &["--window", "64"],
+        PIPED,
+    )
+    .halting(),
     scene(
         "pipe-10000",
         "stdio",
