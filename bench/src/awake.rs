@@ -1,4 +1,4 @@
-//! Processors that do not halt while times are taken.
+//! Processors that do not halt while a time is taken.
 //!
 //! A virtual processor without work halts, and it takes the hypervisor some ten
 //! microseconds to let it go on. Where two programs on two processors wait for each
@@ -49,8 +49,21 @@ impl Drop for Awake {
     }
 }
 
+/// What this is for, as a Markdown list item.
+#[must_use]
+pub fn describe() -> &'static str {
+    match is_possible() {
+        true => {
+            "- A virtual processor without work halts, and to wake it takes longer than to serve
+  64 calls. Where each of two waits for the other, a scene is also measured while a process
+  of the class that gives way to all others (`SCHED_IDLE`) keeps each processor awake.\n"
+        }
+        false => "- Processors could not be kept awake: there is no `chrt`.\n",
+    }
+}
+
 /// Whether `chrt` is there.
-pub(crate) fn is_possible() -> bool {
+fn is_possible() -> bool {
     static POSSIBLE: OnceLock<bool> = OnceLock::new();
     *POSSIBLE.get_or_init(|| {
         let mut chrt = Command::new("chrt");

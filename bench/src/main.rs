@@ -61,8 +61,16 @@ fn run() -> Result<(), String> {
     results.write(&out)?;
     print!("{}", results.to_markdown());
     eprintln!("written to {}", out.display());
-    match results.missed() {
-        missed if missed.is_empty() => Ok(()),
-        missed => Err(format!("missed: {}", missed.join(", "))),
+    let missed = results.missed();
+    if missed.is_empty() {
+        return Ok(());
     }
+    let missed = format!("missed: {}", missed.join(", "));
+    // How many calls a server finds at once depends on who else is busy; a few of them
+    // prove nothing.
+    if quick {
+        eprintln!("{missed}");
+        return Ok(());
+    }
+    Err(missed)
 }

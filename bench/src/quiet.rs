@@ -1,12 +1,10 @@
-//! Turns on processors that are awake; those that other guests of the machine
-//! disturbed are taken again.
+//! Turns that other guests of the machine disturbed are taken again.
 //!
 //! Whether one was is told by the hypervisor alone (`steal` in /proc/stat), so no
 //! contestant can make its own bad turn look disturbed.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::awake::{self, Awake};
 use crate::process;
 
 /// A turn may lose so much of all processors' time.
@@ -22,16 +20,7 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Errors
 /// Those of the turn, or /proc/stat was not understood.
-pub fn turn<T>(take: impl FnMut() -> Result<T, String>) -> Result<T, String> {
-    let _awake = Awake::keep();
-    turn_that_may_halt(take)
-}
-
-/// The same on processors that halt when they have no work.
-///
-/// # Errors
-/// Those of the turn, or /proc/stat was not understood.
-pub fn turn_that_may_halt<T>(mut take: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+pub fn turn<T>(mut take: impl FnMut() -> Result<T, String>) -> Result<T, String> {
     TAKEN.fetch_add(1, Relaxed);
     for repeat in 0.. {
         let before = ticks()?;
@@ -51,19 +40,8 @@ pub fn turn_that_may_halt<T>(mut take: impl FnMut() -> Result<T, String>) -> Res
 /// What the rule did in this run, as a Markdown list item.
 #[must_use]
 pub fn describe() -> String {
-    let awake = match awake::is_possible() {
-        true => {
-            "- While a time is taken, a process of the class that gives way to all others
-  (`SCHED_IDLE`) keeps each processor from halting: to wake a virtual one takes longer
-  than 64 calls do. One table shows what it is like where they may halt.\n"
-        }
-        false => {
-            "- Processors could not be kept from halting, since there is no `chrt`: over two,
-  times are those of waking them.\n"
-        }
-    };
     format!(
-        "{awake}- A turn in which the hypervisor gave more than {:.0} % of the processors' time to
+        "- A turn in which the hypervisor gave more than {:.0} % of the processors' time to
   somebody else (`steal` in /proc/stat) is taken again, {REPEATS} times at most. Of {} turns,
   {} were taken again and {} stayed disturbed.\n",
         STOLEN * 100.0,

@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::target::{self, Target};
 use crate::tools::Tools;
 use crate::wire::{self, Race};
-use crate::{memory, peer, quiet, web};
+use crate::{awake, memory, peer, quiet, web};
 
 /// What is to be measured.
 #[derive(Clone, Copy, Debug, Default)]
@@ -158,6 +158,7 @@ impl Results {
         if self.quick {
             text.push_str("- **`--quick`: a few short turns, for a look; not to be quoted**\n");
         }
+        text.push_str(awake::describe());
         text.push_str(&self.quiet);
         text.push_str("\n## Targets\n");
         for (title, targets) in &self.targets {

@@ -19,8 +19,8 @@ pub struct Target {
     at_least: bool,
     /// Whether it depends on how busy the machine is.
     timed: bool,
-    /// What a bare loop reaches, which does nothing that could be left out.
-    bare: Option<f64>,
+    /// What is known about why it is missed, if it is.
+    why: Option<String>,
 }
 
 impl Target {
@@ -39,7 +39,7 @@ impl Target {
             measured,
             at_least: false,
             timed: false,
-            bare: None,
+            why: None,
         }
     }
 
@@ -74,18 +74,23 @@ impl Target {
         self
     }
 
-    /// What a bare loop reaches: more than that nothing can on this machine.
-    pub(crate) fn bare(mut self, reaches: Option<f64>) -> Self {
-        self.bare = reaches;
+    /// What a bare loop reaches, which does nothing that could be left out: more than
+    /// that nothing can on this machine.
+    pub(crate) fn bare(self, reaches: Option<f64>) -> Self {
+        let too_little = reaches.filter(|bare| self.at_least && Some(*bare) < self.must);
+        self.why(too_little.map(|bare| format!("nor does the bare loop: {}", number(bare))))
+    }
+
+    /// Why it is missed, if it is.
+    pub(crate) fn why(mut self, why: Option<String>) -> Self {
+        self.why = why;
         self
     }
 
     fn holds(&self) -> String {
-        let no = || match self.bare {
-            Some(bare) if self.at_least && Some(bare) < self.must => {
-                format!("**no**, nor does the bare loop: {}", number(bare))
-            }
-            _ => "**no**".to_owned(),
+        let no = || match &self.why {
+            Some(why) => format!("**no**, {why}"),
+            None => "**no**".to_owned(),
         };
         let word = match (self.measured, self.reaches(self.must)) {
             (None, _) => "not measured",

@@ -111,6 +111,7 @@ fn raced(races: &[Race]) -> Vec<Target> {
         caudal("open").map(|outcome| outcome.median(|figures| of(figures) as f64) / 1000.0)
     };
     let pipe = "pipe, 64 in flight, two cores";
+    let awake = "pipe, 64 in flight, two cores, awake";
     let same = "pipe, 64 in flight, one core";
     let many = "pipe, 10,000 in flight";
     let open = "open loop, TCP";
@@ -143,6 +144,7 @@ fn raced(races: &[Race]) -> Vec<Target> {
         .aim(1.3)
         .timed(),
         rate(same, "pipe-64-core", 0.6).aim(0.8),
+        rate(awake, "pipe-64-awake", 0.6).aim(0.8),
         rate(pipe, "pipe-64", 0.6).aim(0.8),
         Target::at_most(pipe, "writes per reply", 0.05, writes).timed(),
         rate(many, "pipe-10000", 0.5).aim(0.7),
@@ -154,6 +156,7 @@ fn raced(races: &[Race]) -> Vec<Target> {
     ];
     targets.extend(beats_all(same, "pipe-64-core"));
     targets.extend(beats_all(many, "pipe-10000"));
+    targets.extend(beats_all(awake, "pipe-64-awake"));
     targets.extend(beats_all(pipe, "pipe-64"));
     targets
 }

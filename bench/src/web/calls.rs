@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::awake::Awake;
 use crate::peer::{self, Called, difference};
 use crate::quiet;
 use crate::time::Spread;
@@ -25,6 +26,8 @@ pub(super) struct Caller {
 pub(super) struct Clients {
     pub(super) transport: &'static str,
     pub(super) title: &'static str,
+    /// Whether processors are kept from halting.
+    pub(super) awake: bool,
     /// Each is compared with the first.
     pub(super) clients: &'static [Caller],
 }
@@ -41,18 +44,28 @@ const fn caller(
     }
 }
 
-const CLIENTS: [Clients; 2] = [
+const SOCKETS: &[Caller] = &[
+    caller(Peers, "jsonrpsee", &["jsonrpsee-client", "ws"]),
+    caller(Client, "caudal", &["caudal-ws"]),
+];
+
+const CLIENTS: [Clients; 3] = [
     Clients {
         transport: "ws",
         title: "A call made over WebSocket, 64 in flight",
-        clients: &[
-            caller(Peers, "jsonrpsee", &["jsonrpsee-client", "ws"]),
-            caller(Client, "caudal", &["caudal-ws"]),
-        ],
+        awake: false,
+        clients: SOCKETS,
+    },
+    Clients {
+        transport: "ws",
+        title: "A call made over WebSocket, 64 in flight, processors that are kept awake",
+        awake: true,
+        clients: SOCKETS,
     },
     Clients {
         transport: "http",
         title: "A call made by POST, 64 in flight",
+        awake: false,
         clients: &[
             caller(Client, "hyper", &["hyper"]),
             caller(Client, "caudal", &["caudal-http"]),
@@ -101,6 +114,7 @@ pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Calls>, String> {
     let mut all = Vec::new();
     for clients in CLIENTS {
         let mut turns = vec![Vec::new(); clients.clients.len()];
+        let awake = clients.awake.then(Awake::keep);
         for _ in 0..rounds {
             for (client, turns) in clients.clients.iter().zip(&mut turns) {
                 let Some(program) = tools.command(client.program) else {
@@ -111,6 +125,7 @@ pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Calls>, String> {
                 turns.push(quiet::turn(|| peer::client(program, &arguments))?);
             }
         }
+        drop(awake);
         let instructions = clients.clients.iter();
         let instructions = instructions.map(|client| instructed(tools, &clients, client, quick));
         all.push(Calls {
@@ -132,7 +147,8 @@ fn instructed(
     let Some(callgrind) = &tools.callgrind else {
         return Ok(None);
     };
-    if quick && client.name != "caudal" {
+    // They are the same on all processors.
+    if clients.awake || quick && client.name != "caudal" {
         return Ok(None);
     }
     let counts = match quick {

@@ -1,8 +1,9 @@
 //! What HTTP and WebSocket must reach, and whether they do.
 
 use super::Measures;
+use super::calls::Calls;
 use crate::target::Target;
-use crate::wire::{Race, Traffic};
+use crate::wire::{Race, Traffic, percent};
 
 const KIB: f64 = 1024.0;
 
@@ -68,17 +69,24 @@ fn served(measures: &Measures) -> Vec<Target> {
 }
 
 fn called(measures: &Measures) -> Vec<Target> {
-    let calls = |transport| {
-        let mut calls = measures.calls.iter();
-        calls.find(|calls| calls.clients.transport == transport)
+    let calls = |transport, awake| {
+        let of = move |calls: &&Calls| {
+            (calls.clients.transport, calls.clients.awake) == (transport, awake)
+        };
+        measures.calls.iter().find(of)
     };
-    let instructions = |transport| calls(transport)?.instructions("caudal");
-    let ratio = calls("ws").and_then(|calls| calls.ratio("caudal", "jsonrpsee"));
-    let ratio = ratio.map(|ratio| ratio.median);
+    let instructions = |transport| calls(transport, false)?.instructions("caudal");
+    let ratio = |awake| Some(calls("ws", awake)?.ratio("caudal", "jsonrpsee")?.median);
+    let busy = calls("ws", false).and_then(|calls| calls.median("caudal", |called| called.cpu));
     let socket = "WebSocket client, 64 in flight";
+    let awake = "WebSocket client, 64 in flight, awake";
+    let rate = "calls/s, × jsonrpsee";
     let what = "instructions, calling side";
     vec![
-        Target::at_least(socket, "calls/s, × jsonrpsee", 4.0, ratio).timed(),
+        Target::at_least(awake, rate, 4.0, ratio(true)).timed(),
+        Target::at_least(socket, rate, 4.0, ratio(false))
+            .timed()
+            .why(busy.map(|busy| format!("it waits {} of the time", percent(1.0 - busy)))),
         Target::at_most(socket, what, 7_000.0, instructions("ws")).aim(5_000.0),
         Target::at_most(
             "HTTP client, 64 in flight",

@@ -8,6 +8,7 @@ use super::Figures;
 use super::contestant::Contestant;
 use super::cost::{self, Cost};
 use super::scene::{Key, Scene};
+use crate::awake::Awake;
 use crate::quiet;
 use crate::time::Spread;
 use crate::tools::Tools;
@@ -101,12 +102,10 @@ pub fn run(tools: &Tools, scenes: &[Scene], quick: bool) -> Result<Vec<Race>, St
     for round in 1..=rounds {
         eprintln!("races, round {round} of {rounds}");
         for (scene, results) in scenes.iter().zip(&mut all) {
+            let _awake = scene.awake.then(Awake::keep);
             for (server, figures) in results {
                 let turn = || turn(tools, scene, server, scene.seconds(seconds));
-                figures.push(match scene.halting {
-                    true => quiet::turn_that_may_halt(turn)?,
-                    false => quiet::turn(turn)?,
-                });
+                figures.push(quiet::turn(turn)?);
             }
         }
     }

@@ -22,8 +22,8 @@ pub struct Scene {
     /// Some need longer turns than others.
     #[serde(skip)]
     turns: f64,
-    /// Whether processors without work may halt.
-    pub halting: bool,
+    /// Whether processors are kept from halting.
+    pub awake: bool,
     /// Between which numbers of calls instructions are counted, if they are.
     #[serde(skip)]
     pub counted: Option<(u64, u64)>,
@@ -58,7 +58,7 @@ const fn scene(
         load,
         servers,
         turns: 1.0,
-        halting: false,
+        awake: false,
         counted: None,
     }
 }
@@ -75,9 +75,9 @@ impl Scene {
         Self { turns, ..self }
     }
 
-    const fn halting(self) -> Self {
+    const fn awake(self) -> Self {
         Self {
-            halting: true,
+            awake: true,
             ..self
         }
     }
@@ -90,7 +90,8 @@ impl Scene {
 }
 
 /// Where generator and server share a core, nobody waits for the other one to wake
-/// up: this compares the work alone.
+/// up: this compares the work alone. On two cores of which one always waits for the
+/// other, most of the time goes into waking them, unless they are kept awake.
 pub const PIPES: &[Scene] = &[
     scene(
         "pipe-1",
@@ -118,14 +119,14 @@ pub const PIPES: &[Scene] = &[
     )
     .counted(1_280, 3_840),
     scene(
-        "pipe-64-halting",
+        "pipe-64-awake",
         "stdio",
-        "Pipe, 64 in flight, processors that may halt",
+        "Pipe, 64 in flight, processors that are kept awake",
         CALLS,
         &["--window", "64"],
         PIPED,
     )
-    .halting(),
+    .awake(),
     scene(
         "pipe-10000",
         "stdio",
