@@ -2,7 +2,7 @@
 //! writes Markdown, JSON and SVG.
 //!
 //! ```text
-//! --quick     a few short turns, for a look: some minutes instead of thirty
+//! --quick     one short turn each, for a look: two minutes instead of thirty
 //! --alone     over pipes and sockets caudal and the bare loops only
 //! --memory, --peer, --wire, --http, --growth     only these parts
 //! --out DIR   where PERFORMANCE.md and performance/ go (results)

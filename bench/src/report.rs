@@ -69,6 +69,9 @@ pub struct Results {
 /// A contestant answers wrongly, or a program could not be built or run.
 pub fn run(quick: bool, alone: bool, parts: Parts) -> Result<Results, String> {
     let tools = Tools::find(alone)?;
+    if quick {
+        quiet::hurry();
+    }
     let memory = part(parts.memory, "in memory", || memory::run(quick))?;
     let peer = part(parts.peer, "the peer", || peer::run(&tools, quick))?;
     let wire = part(parts.wire, "pipes and sockets", || {
