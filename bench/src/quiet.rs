@@ -10,7 +10,7 @@ use crate::process;
 /// A turn may lose so much of all processors' time.
 const STOLEN: f64 = 0.01;
 /// So often one is taken again, unless the run is a quick one.
-const REPEATS: usize = 5;
+const REPEATS: usize = 3;
 
 static ALLOWED: AtomicUsize = AtomicUsize::new(REPEATS);
 static TAKEN: AtomicUsize = AtomicUsize::new(0);

@@ -95,17 +95,10 @@ fn scaled(measures: &Measures) -> Vec<Target> {
 
 fn raced(races: &[Race]) -> Vec<Target> {
     let race = |name: &str| races.iter().find(|race| race.scene.name == name);
-    let outcome = |race_name, name, framing| {
-        let mut outcomes = race(race_name)?.outcomes.iter();
-        outcomes.find(|outcome| outcome.name == name && outcome.framing == framing)
-    };
-    let caudal = |race| outcome(race, "caudal", "line");
-    let bare = |race| caudal(race).map(|outcome| outcome.ratio.median);
-    // Each to `bare` in the same framing, then one to the other.
-    let peer = |race, name, framing| {
-        let ratio = |name| Some(outcome(race, name, framing)?.ratio.median);
-        Some(ratio("caudal")? / ratio(name)?)
-    };
+    let caudal = |name| race(name)?.outcome("caudal");
+    let bare = |name| caudal(name).map(|outcome| outcome.ratio.median);
+    // In the framing that both speak, within a round.
+    let over = |race_name, one, other| Some(race(race_name)?.ratio(one, other)?.median);
     let writes = caudal("pipe-64").map(Outcome::writes);
     let tail = |of: fn(&crate::wire::Figures) -> u64| {
         caudal("open").map(|outcome| outcome.median(|figures| of(figures) as f64) / 1000.0)
@@ -119,19 +112,18 @@ fn raced(races: &[Race]) -> Vec<Target> {
         let what = "calls/s, × bare";
         Target::at_least(subject, what, must, bare(name)).timed()
     };
-    let beats = |subject, race, name, framing, must| {
-        let bare = outcome(race, name, framing).map(|peer| 1.0 / peer.ratio.median);
+    let beats = |subject, race, name, must| {
         let what = format!("calls/s, × {name}");
-        Target::at_least(subject, what, must, peer(race, name, framing))
+        Target::at_least(subject, what, must, over(race, "caudal", name))
             .timed()
-            .bare(bare)
+            .bare(over(race, "bare", name))
     };
     let beats_all = |subject, race| {
         [
-            beats(subject, race, "async-lsp", "header", 1.3),
-            beats(subject, race, "tower-lsp-server", "header", 3.0),
-            beats(subject, race, "lsp-server", "header", 14.0),
-            beats(subject, race, "rmcp", "line", 25.0),
+            beats(subject, race, "async-lsp", 1.3),
+            beats(subject, race, "tower-lsp-server", 3.0),
+            beats(subject, race, "lsp-server", 14.0),
+            beats(subject, race, "rmcp", 25.0),
         ]
     };
     let mut targets = vec![
