@@ -302,14 +302,14 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
     // handlers and are seen in full.
     if let Some(name) = decoder.method_before_params() {
         if link.knows(&name) {
-            return message(router, decoder.finish(), exchange);
+            return message(router, &decoder.finish(), exchange);
         }
         let work =
             AssertUnwindSafe(|| call(router, &name, Arriving::Partly(&mut decoder), exchange));
         return match catch_unwind(work) {
             Ok(Invoked::Done) => Dispatched::Done,
             Ok(Invoked::Later(later)) => Dispatched::Later(later),
-            Ok(Invoked::Not(other)) => message(router, other, exchange),
+            Ok(Invoked::Not(other)) => message(router, &other, exchange),
             // Somebody's `Deserialize`: the id is not known yet.
             Err(payload) => {
                 let id = match decode(frame, &link.config.policy) {
@@ -322,16 +322,16 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
             }
         };
     }
-    message(router, decoder.finish(), exchange)
+    message(router, &decoder.finish(), exchange)
 }
 
 /// Runs a decoded message.
 pub(crate) fn message(
     router: &Router,
-    message: Message<'_>,
+    message: &Message<'_>,
     exchange: &mut Exchange<'_>,
 ) -> Dispatched {
-    match &message {
+    match message {
         Message::Batch(entries) => batch(router, entries, exchange),
         single => match entry(router, single, exchange) {
             Some(later) => Dispatched::Later(later),

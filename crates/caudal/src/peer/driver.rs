@@ -412,7 +412,7 @@ impl Core {
                 link.count_in_flight(true);
                 self.queue.push(frame, &message);
             }
-            Message::Notification(_) if !self.must_wait() => self.start(message),
+            Message::Notification(_) if !self.must_wait() => self.start(&message),
             Message::Notification(_) if queue_full => {
                 link.stats.dropped(1);
                 tracing::warn!(target: "caudal", "a notification was dropped: too many wait");
@@ -421,9 +421,9 @@ impl Core {
             Message::Batch(entries) if self.refusing || (queue_full && self.must_wait()) => {
                 self.refuse_batch(entries);
             }
-            Message::Batch(_) if !self.must_wait() => self.start(message),
+            Message::Batch(_) if !self.must_wait() => self.start(&message),
             Message::Notification(_) | Message::Batch(_) => self.queue.push(frame, &message),
-            _ => self.start(message),
+            _ => self.start(&message),
         }
     }
 
@@ -494,7 +494,7 @@ impl Core {
             if let Message::Batch(entries) = &mut message {
                 entries.retain(|entry| !matches!(entry, Message::Response(_)));
             }
-            self.start(message);
+            self.start(&message);
         }
     }
 
@@ -508,7 +508,7 @@ impl Core {
         }
     }
 
-    fn start(&mut self, message: Message<'_>) {
+    fn start(&mut self, message: &Message<'_>) {
         let mut exchange = Exchange::inline(&self.link, &mut self.out);
         match dispatch::message(&self.router, message, &mut exchange) {
             Dispatched::Done => {}
