@@ -20,12 +20,9 @@ pub const CHILD: &str = "--awake";
 pub struct Awake(Vec<Child>);
 
 impl Awake {
-    /// Keeps all processors awake, if there is a program to ask for that class with.
+    /// Keeps all processors awake; only if that [`is_possible`].
     #[must_use]
     pub fn keep() -> Self {
-        if !is_possible() {
-            return Self(Vec::new());
-        }
         let one = |core: usize| {
             Command::new("chrt")
                 // What is nice is told apart in /proc/stat.
@@ -35,7 +32,7 @@ impl Awake {
                 .stdin(Stdio::piped())
                 .spawn()
         };
-        let children = (0..cores()).map(one);
+        let children = (0..process::cores()).map(one);
         Self(children.filter_map(Result::ok).collect())
     }
 }
@@ -62,17 +59,13 @@ pub fn describe() -> &'static str {
     }
 }
 
-/// Whether `chrt` is there.
-fn is_possible() -> bool {
+/// Whether there is a program to ask for that class with.
+pub fn is_possible() -> bool {
     static POSSIBLE: OnceLock<bool> = OnceLock::new();
     *POSSIBLE.get_or_init(|| {
         let mut chrt = Command::new("chrt");
         chrt.arg("--version").stdout(Stdio::null()).status().is_ok()
     })
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Never sleeps on one processor, until whoever started it has gone.

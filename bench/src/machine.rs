@@ -5,6 +5,8 @@ use std::process::Command;
 
 use serde::Serialize;
 
+use crate::process;
+
 /// What a run depends on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
@@ -45,7 +47,7 @@ impl Machine {
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Self {
             processor: model.unwrap_or("unknown processor").to_owned(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores: process::cores(),
             kernel: format!("Linux {}", release(&kernel)),
             rustc: rustc(),
             versions: versions(),

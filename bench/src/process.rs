@@ -95,6 +95,12 @@ pub fn own_cpu() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// How many processors there are.
+#[must_use]
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// This thread, and whatever it starts later, on one processor.
 ///
 /// # Errors

@@ -71,10 +71,6 @@ pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Scaling>, String> {
     Ok(all)
 }
 
-fn cores() -> f64 {
-    std::thread::available_parallelism().map_or(1, usize::from) as f64
-}
-
 fn median(turns: &[Turn]) -> Turn {
     let of = |of: fn(&Turn) -> f64| Spread::of(turns.iter().map(of).collect()).median;
     Turn {
@@ -129,7 +125,7 @@ fn turn(tools: &Tools, name: &str, connections: usize, seconds: &str) -> Result<
         // have missed a thread that had ended.
         server_cpu: server_cpu.fold(0.0, f64::max),
         load_cpu: sum(|figures| figures.load_cpu),
-        idle: idle * cores(),
+        idle: idle * process::cores() as f64,
         second: used.get(1).map_or(0.0, |cpu| cpu.div_duration_f64(all)),
     })
 }

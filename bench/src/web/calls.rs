@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::awake::Awake;
+use crate::awake::{self, Awake};
 use crate::peer::{self, Called, difference};
 use crate::quiet;
 use crate::time::Spread;
@@ -113,6 +113,9 @@ pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Calls>, String> {
     let (rounds, time) = if quick { (2, "0.1s") } else { (7, "0.7s") };
     let mut all = Vec::new();
     for clients in CLIENTS {
+        if clients.awake && !awake::is_possible() {
+            continue;
+        }
         let mut turns = vec![Vec::new(); clients.clients.len()];
         let awake = clients.awake.then(Awake::keep);
         for _ in 0..rounds {

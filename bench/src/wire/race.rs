@@ -8,7 +8,7 @@ use super::Figures;
 use super::contestant::Contestant;
 use super::cost::{self, Cost};
 use super::scene::{Key, Scene};
-use crate::awake::Awake;
+use crate::awake::{self, Awake};
 use crate::quiet;
 use crate::time::Spread;
 use crate::tools::Tools;
@@ -95,7 +95,8 @@ pub fn run(tools: &Tools, scenes: &[Scene], quick: bool) -> Result<Vec<Race>, St
     let mut all: Vec<Vec<(&Contestant, Vec<Figures>)>> = scenes
         .iter()
         .map(|scene| {
-            let servers = scene.servers.iter().filter(there);
+            let possible = !scene.awake || awake::is_possible();
+            let servers = scene.servers.iter().filter(there).filter(|_| possible);
             servers.map(|server| (server, Vec::new())).collect()
         })
         .collect();

@@ -109,3 +109,58 @@ impl Batch {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::BytesMut;
+
+    use super::Batch;
+    use crate::dispatch::Exchange;
+    use crate::peer::Link;
+
+    fn written(batch: &Batch) -> BytesMut {
+        let (link, mut out) = (Link::nowhere(Arc::default()), BytesMut::new());
+        batch.write(&mut Exchange::for_entry(&link, &mut out));
+        out
+    }
+
+    fn ready(batch: &mut Batch, text: &[u8]) {
+        let begin = batch.begin();
+        batch.text.extend_from_slice(text);
+        batch.end(begin);
+    }
+
+    fn open(batch: &mut Batch) -> usize {
+        let begin = batch.begin();
+        batch.text.extend_from_slice(b"half an answer");
+        batch.leave_open(begin)
+    }
+
+    #[test]
+    fn answers_keep_their_order_whenever_they_come() {
+        let mut batch = Batch::with_room(6);
+        let first = open(&mut batch);
+        ready(&mut batch, b"2");
+        ready(&mut batch, b"");
+        ready(&mut batch, b"4");
+        let fifth = open(&mut batch);
+        let silent = open(&mut batch);
+        assert!(!batch.fill(silent, BytesMut::new()));
+        assert!(!batch.fill(fifth, b"5"[..].into()));
+        assert!(batch.fill(first, b"1"[..].into()));
+        assert_eq!(&written(&batch)[..], b"[1,2,4,5]");
+    }
+
+    #[test]
+    fn nothing_but_silence_is_no_array() {
+        let mut batch = Batch::default();
+        ready(&mut batch, b"");
+        let silent = open(&mut batch);
+        batch.fill(silent, BytesMut::new());
+        assert!(written(&batch).is_empty());
+        ready(&mut batch, b"1");
+        assert_eq!(&written(&batch)[..], b"[1]");
+    }
+}
