@@ -898,3 +898,54 @@ async fn a_transport_that_does_not_close_is_let_go_and_that_is_told() {
     peer.close();
     assert_eq!(told(&peer.closed().await), LATE);
 }
+
+/// Requests that are handed over one by one, and how many answers each send had.
+struct HandedOver {
+    requests: tokio::sync::mpsc::UnboundedReceiver<&'static [u8]>,
+    sends: Log,
+}
+
+impl caudal::transport::Transport for HandedOver {
+    fn poll_receive(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+    ) -> std::task::Poll<Result<Option<&[u8]>, caudal::transport::ReceiveError>> {
+        self.requests.poll_recv(cx).map(Ok)
+    }
+
+    fn poll_send(
+        &mut self,
+        _: &mut TaskContext<'_>,
+        out: &mut caudal::transport::BytesMut,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        let answers = out.iter().filter(|byte| **byte == b'\n').count();
+        self.sends.add(answers.to_string());
+        out.clear();
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_long_to_come_back_has_the_first_answers_of_a_burst_early() {
+    for (pause, last) in [(0, vec!["64"]), (1, vec!["32", "32"])] {
+        let (send, requests) = tokio::sync::mpsc::unbounded_channel();
+        let sends = Log::default();
+        let transport = HandedOver {
+            requests,
+            sends: sends.clone(),
+        };
+        let peer = Peer::start(transport, calculator());
+        for burst in ["first", "second", "third"] {
+            for _ in 0..64 {
+                let request = br#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
+                send.send(request.as_slice()).unwrap();
+            }
+            // The clock stands still but for this.
+            tokio::task::yield_now().await;
+            let expected = if burst == "third" { &*last } else { &["64"] };
+            assert_eq!(sends.take(), expected, "{burst}, {pause} ms");
+            sleep(Duration::from_millis(pause)).await;
+        }
+        peer.close();
+    }
+}

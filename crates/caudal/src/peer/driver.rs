@@ -1,7 +1,8 @@
 //! The task of a connection: it alone reads and writes.
 //!
 //! Each turn takes over what handles want sent, receives a burst of frames, runs
-//! what is in them, and sends all that is due in one go.
+//! what is in them, and sends all that is due in one go; in two, where that keeps the
+//! other side busy (`pace`).
 
 use std::future::Future;
 use std::io;
@@ -15,6 +16,7 @@ use caudal_core::{CloseReason, Id, JsonRpcError, Message, Notification, decode};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::link::{Collected, Link, Order};
+use super::pace::{EARLY, Pace};
 use super::queue::Queue;
 use super::running::{self, Place};
 use crate::batch::Batch;
@@ -48,6 +50,7 @@ struct Core {
     out: BytesMut,
     /// Whether the transport could not take all of it.
     stalled: bool,
+    pace: Pace,
     queue: Queue,
     /// How much of it the transport was told of.
     queued: usize,
@@ -88,6 +91,7 @@ impl<'t, T: Transport> Driver<'t, T> {
                 router: Arc::clone(router),
                 out: BytesMut::new(),
                 stalled: false,
+                pace: Pace::default(),
                 queue: Queue::default(),
                 queued: 0,
                 collected: Collected::default(),
@@ -112,17 +116,17 @@ impl<'t, T: Transport> Driver<'t, T> {
         cause.map(CloseReason::failed)
     }
 
-    fn receive(&mut self, cx: &mut Context<'_>) -> Result<Stop, CloseReason> {
+    /// Receives so many frames at most, and runs what is in them.
+    fn receive(&mut self, cx: &mut Context<'_>, most: usize) -> Result<Stop, CloseReason> {
         let Self { transport, core } = self;
         let (mut bytes, mut frames) = (0_u64, 0);
         let stop = loop {
             // While nothing can be sent, reading must go on: the other side may
             // wait for us to read before it reads.
             let due = core.out.len() >= BURST && !core.stalled;
-            if due || frames >= FRAMES || !core.may_read() {
+            if due || frames >= most || !core.may_read() {
                 break Ok(Stop::Busy);
             }
-            frames += 1;
             match transport.poll_receive(cx) {
                 Poll::Pending => break Ok(Stop::Empty),
                 Poll::Ready(Ok(Some(frame))) => {
@@ -147,7 +151,9 @@ impl<'t, T: Transport> Driver<'t, T> {
                 }
                 Poll::Ready(Err(ReceiveError::Closed(reason))) => break Err(reason),
             }
+            frames += 1;
         };
+        core.pace.served(frames);
         // Only what is begun and not done when there is nothing to read is late.
         if matches!(stop, Ok(Stop::Empty)) {
             let limit = core.link.config.message_timeout;
@@ -212,7 +218,8 @@ impl<T: Transport> Future for Driver<'_, T> {
             let keeps_calls = this.transport.keeps_calls();
             this.core.link.begin_driver(cx.waker(), keeps_calls);
         }
-        for _ in 0..TURNS {
+        this.core.pace.begin();
+        for turn in 0..TURNS {
             if let Some(reason) = this.core.look() {
                 return Poll::Ready(reason);
             }
@@ -221,7 +228,9 @@ impl<T: Transport> Future for Driver<'_, T> {
             }
             this.core.run_queue();
             this.core.tell_queued(this.transport);
-            let stop = match this.receive(cx) {
+            let early = turn == 0 && this.core.pace.is_early();
+            let most = if early { EARLY } else { FRAMES };
+            let stop = match this.receive(cx, most) {
                 Ok(stop) => stop,
                 Err(reason) => return Poll::Ready(reason),
             };
@@ -233,6 +242,7 @@ impl<T: Transport> Future for Driver<'_, T> {
             }
             let wait = matches!(stop, Stop::Empty) || !this.core.may_read();
             if wait && !this.core.link.is_called() && !this.core.may_run_queue() {
+                this.core.pace.rest();
                 this.core.rest(cx);
                 return Poll::Pending;
             }

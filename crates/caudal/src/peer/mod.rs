@@ -10,6 +10,7 @@ mod call;
 mod driver;
 mod handle;
 mod link;
+mod pace;
 mod queue;
 mod running;
 mod session;
