@@ -899,18 +899,35 @@ async fn a_transport_that_does_not_close_is_let_go_and_that_is_told() {
     assert_eq!(told(&peer.closed().await), LATE);
 }
 
-/// Requests that are handed over one by one, and how many answers each send had.
-struct HandedOver {
-    requests: tokio::sync::mpsc::UnboundedReceiver<&'static [u8]>,
+/// A connection whose other side is the test: frames one by one, and each send whole.
+struct ByHand {
+    frames: tokio::sync::mpsc::UnboundedReceiver<String>,
+    frame: String,
     sends: Log,
 }
 
-impl caudal::transport::Transport for HandedOver {
+impl ByHand {
+    fn start(router: Router) -> (Peer, tokio::sync::mpsc::UnboundedSender<String>, Log) {
+        let (frame, frames) = tokio::sync::mpsc::unbounded_channel();
+        let sends = Log::default();
+        let transport = Self {
+            frames,
+            frame: String::new(),
+            sends: sends.clone(),
+        };
+        (Peer::start(transport, router), frame, sends)
+    }
+}
+
+impl caudal::transport::Transport for ByHand {
     fn poll_receive(
         &mut self,
         cx: &mut TaskContext<'_>,
     ) -> std::task::Poll<Result<Option<&[u8]>, caudal::transport::ReceiveError>> {
-        self.requests.poll_recv(cx).map(Ok)
+        self.frames.poll_recv(cx).map(|frame| {
+            self.frame = frame.unwrap_or_default();
+            Ok(Some(self.frame.as_bytes()))
+        })
     }
 
     fn poll_send(
@@ -918,33 +935,67 @@ impl caudal::transport::Transport for HandedOver {
         _: &mut TaskContext<'_>,
         out: &mut caudal::transport::BytesMut,
     ) -> std::task::Poll<std::io::Result<()>> {
-        let answers = out.iter().filter(|byte| **byte == b'\n').count();
-        self.sends.add(answers.to_string());
+        if !out.is_empty() {
+            self.sends.add(std::str::from_utf8(out).unwrap());
+        }
         out.clear();
         std::task::Poll::Ready(Ok(()))
     }
 }
 
+/// How many messages each send had, once nothing is left to do.
+async fn messages_sent(sends: &Log) -> (Vec<usize>, Vec<String>) {
+    for _ in 0..8 {
+        tokio::task::yield_now().await;
+    }
+    let sends = sends.take();
+    let counts = sends.iter().map(|send| send.lines().count()).collect();
+    let lines = sends.iter().flat_map(|send| send.lines());
+    (counts, lines.map(str::to_owned).collect())
+}
+
+// In both tests the clock stands still while anything is done, so that any pause is
+// longer than the work.
+
 #[tokio::test(start_paused = true)]
 async fn who_takes_long_to_come_back_has_the_first_answers_of_a_burst_early() {
-    for (pause, last) in [(0, vec!["64"]), (1, vec!["32", "32"])] {
-        let (send, requests) = tokio::sync::mpsc::unbounded_channel();
-        let sends = Log::default();
-        let transport = HandedOver {
-            requests,
-            sends: sends.clone(),
-        };
-        let peer = Peer::start(transport, calculator());
-        for burst in ["first", "second", "third"] {
+    for (pause, last) in [(0, vec![64]), (1, vec![32, 32])] {
+        let (peer, frame, sends) = ByHand::start(calculator());
+        for burst in 1..=4 {
             for _ in 0..64 {
-                let request = br#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
-                send.send(request.as_slice()).unwrap();
+                let request = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
+                frame.send(request.to_owned()).unwrap();
             }
-            // The clock stands still but for this.
-            tokio::task::yield_now().await;
-            let expected = if burst == "third" { &*last } else { &["64"] };
-            assert_eq!(sends.take(), expected, "{burst}, {pause} ms");
+            let expected = if burst == 4 { &*last } else { &[64] };
+            assert_eq!(
+                messages_sent(&sends).await.0,
+                expected,
+                "{burst}, {pause} ms"
+            );
             sleep(Duration::from_millis(pause)).await;
+        }
+        peer.close();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_go_on_before_the_rest_of_a_burst_of_answers_is_read() {
+    for (pause, last) in [(0, vec![64]), (1, vec![32, 32])] {
+        let (peer, frame, sends) = ByHand::start(Router::new());
+        for _ in 0..64 {
+            let peer = peer.clone();
+            tokio::spawn(async move { while peer.call::<_, i64>("next", ()).await.is_ok() {} });
+        }
+        for burst in 0..=4 {
+            let (counts, calls) = messages_sent(&sends).await;
+            let expected = if burst == 4 { &*last } else { &[64] };
+            assert_eq!(counts, expected, "{burst}, {pause} ms");
+            sleep(Duration::from_millis(pause)).await;
+            for call in calls {
+                let call: serde_json::Value = serde_json::from_str(&call).unwrap();
+                let answer = json!({"jsonrpc": "2.0", "id": call["id"], "result": 0});
+                frame.send(answer.to_string()).unwrap();
+            }
         }
         peer.close();
     }

@@ -153,7 +153,7 @@ impl<'t, T: Transport> Driver<'t, T> {
             }
             frames += 1;
         };
-        core.pace.served(frames);
+        core.pace.received(frames);
         // Only what is begun and not done when there is nothing to read is late.
         if matches!(stop, Ok(Stop::Empty)) {
             let limit = core.link.config.message_timeout;
@@ -229,6 +229,9 @@ impl<T: Transport> Future for Driver<'_, T> {
             this.core.run_queue();
             this.core.tell_queued(this.transport);
             let early = turn == 0 && this.core.pace.is_early();
+            if early && let Err(reason) = this.send(cx) {
+                return Poll::Ready(reason);
+            }
             let most = if early { EARLY } else { FRAMES };
             let stop = match this.receive(cx, most) {
                 Ok(stop) => stop,
@@ -239,6 +242,10 @@ impl<T: Transport> Future for Driver<'_, T> {
             }
             if let Some(reason) = this.core.is_finished() {
                 return Poll::Ready(reason);
+            }
+            if early && matches!(stop, Stop::Busy) && this.core.link.has_pending() {
+                // Who has an answer may call again before the others have theirs.
+                break;
             }
             let wait = matches!(stop, Stop::Empty) || !this.core.may_read();
             if wait && !this.core.link.is_called() && !this.core.may_run_queue() {
