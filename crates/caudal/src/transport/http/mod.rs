@@ -48,9 +48,11 @@ pub use status::{Reply, StatusPolicy};
 #[cfg(feature = "webhook")]
 pub(crate) use {body::read, dial::dial_at, service::is_json};
 
+/// The type of what is answered.
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
 /// A response that carries JSON.
 pub(crate) fn json(status: StatusCode, text: Bytes) -> Response<Body> {
-    const JSON: HeaderValue = HeaderValue::from_static("application/json");
     with_type(status, JSON, Body::whole(text))
 }
 

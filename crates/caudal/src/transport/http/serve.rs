@@ -199,7 +199,7 @@ async fn run<S>(
         async move {
             let Place { http, path, .. } = &*visit.0;
             let mut response = match head.uri.path() == &**path {
-                true => http.respond(&mut head, body).await,
+                true => http.respond(&mut head, pin!(body)).await,
                 false => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
             };
             response.body_mut().last_with(visit);

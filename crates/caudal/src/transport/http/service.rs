@@ -3,21 +3,22 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use caudal_core::{FrameError, JsonRpcError};
-use http::header::ALLOW;
+use http::header::{ALLOW, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
 use super::body::{self, Body, ReadError};
 use super::guard::{self, Guard, Seen};
 use super::options::Options;
 use super::status::Reply;
-use super::{json, plain};
+use super::{JSON, json, plain};
 use crate::alone;
 use crate::config::Config;
 use crate::handler::BoxFuture;
@@ -156,10 +157,10 @@ impl Http {
         B: http_body::Body + Send + 'static,
     {
         let (mut head, body) = request.into_parts();
-        self.respond(&mut head, body).await
+        self.respond(&mut head, pin!(body)).await
     }
 
-    /// The same in two parts.
+    /// The same in two parts. The body is best lent: each step keeps what it is given.
     pub(super) async fn respond<B: http_body::Body>(
         &self,
         head: &mut Parts,
@@ -231,11 +232,9 @@ impl Http {
     async fn post<B: http_body::Body>(
         &self,
         caller: Option<&Arc<Link>>,
-        head: &Parts,
+        head: &mut Parts,
         body: B,
     ) -> Response<Body> {
-        // Only sessions look at it.
-        let _ = head;
         let Shared { hub, .. } = &*self.shared;
         // A connection of ours is held as a whole.
         let _held = self.remote.is_none().then(|| hub.hold());
@@ -260,24 +259,29 @@ impl Http {
             return plain(StatusCode::SERVICE_UNAVAILABLE, text);
         }
         let reply = alone::answer(&hub.router, &self.link, caller, &text).await;
-        self.reply(reply)
+        self.reply(reply, std::mem::take(&mut head.headers))
     }
 
-    /// The response that an answer becomes.
-    fn reply(&self, reply: Option<Bytes>) -> Response<Body> {
+    /// The response that an answer becomes. Its headers take the room of the request's,
+    /// which hyper gives the next request's.
+    fn reply(&self, reply: Option<Bytes>, mut headers: HeaderMap) -> Response<Body> {
         let status = match &self.shared.options.status {
             Some(policy) => policy.status(Reply(reply.as_deref())),
             None if reply.is_none() => StatusCode::NO_CONTENT,
             None => StatusCode::OK,
         };
-        match reply {
-            Some(text) => json(status, text),
-            None => {
-                let mut response = Response::new(Body::empty());
-                *response.status_mut() = status;
-                response
+        headers.clear();
+        let body = match reply {
+            Some(text) => {
+                headers.insert(CONTENT_TYPE, JSON);
+                Body::whole(text)
             }
-        }
+            None => Body::empty(),
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
     }
 }
 
