@@ -17,6 +17,8 @@ use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::hush::Hushed;
+
 /// So much is dropped at most,
 const MOST: u64 = 64 << 20;
 /// and for so long,
@@ -33,6 +35,8 @@ pub(super) struct Lingering {
     /// `None` when there is no more to come.
     body: Option<Incoming>,
     lingers: bool,
+    /// Whether its last piece wakes the connection for nothing.
+    hushes: bool,
 }
 
 impl Lingering {
@@ -45,6 +49,7 @@ impl Lingering {
         Self {
             body: Some(body),
             lingers,
+            hushes: head.version != Version::HTTP_2,
         }
     }
 }
@@ -65,10 +70,17 @@ impl http_body::Body for Lingering {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let hushes = self.hushes;
         let Some(body) = &mut self.body else {
             return Poll::Ready(None);
         };
-        let frame = ready!(Pin::new(body).poll_frame(cx));
+        let hushed = hushes.then(Hushed::begin);
+        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+        if let Some(hushed) = hushed
+            && body.is_end_stream()
+        {
+            hushed.forget();
+        }
         if !matches!(frame, Some(Ok(_))) {
             self.body = None;
         }

@@ -12,6 +12,7 @@ mod body;
 pub(crate) mod client;
 mod dial;
 mod guard;
+mod hush;
 mod linger;
 mod options;
 mod seats;

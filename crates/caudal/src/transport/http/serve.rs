@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::UPGRADE;
@@ -20,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
 use super::body::Body;
+use super::hush;
 use super::linger::Lingering;
 use super::options::Options;
 use super::seats::{Most, Seat, Seats};
@@ -244,8 +245,11 @@ async fn until_stopped<C: Future<Output = hyper::Result<()>>>(
 ) -> hyper::Result<()> {
     let mut stopped = pin!(hub.stop.cancelled());
     let mut registered = false;
+    // hyper wakes it for nothing at times.
+    let mut waker = None;
     let ended = poll_fn(|cx| {
-        if let Poll::Ready(ended) = served.as_mut().poll(cx) {
+        let waker = waker.get_or_insert_with(|| hush::waker(cx.waker()));
+        if let Poll::Ready(ended) = served.as_mut().poll(&mut Context::from_waker(waker)) {
             return Poll::Ready(Some(ended));
         }
         // This is polled with every request, and needs to be told once.

@@ -14,6 +14,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::time::after;
 
+/// While a request is under way, it is not looked at more often.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// What is known of a connection's requests.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -122,23 +125,25 @@ impl<S> Timed<S> {
             return Poll::Pending;
         }
         loop {
-            let Some(deadline) = self.deadline() else {
-                // Looked at again when the socket is read again. The timer stays: one
-                // that fires for nothing costs less than one made for each request.
-                return Poll::Pending;
-            };
+            let deadline = self.deadline();
+            let look = deadline.unwrap_or_else(|| {
+                // Nobody may read again when the request is answered, so it is looked
+                // then, or somewhat later: a timer that fires for nothing costs less
+                // than one made for each request.
+                after(Instant::now(), self.idle.max(LOOK))
+            });
             let timer = self
                 .timer
-                .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+                .get_or_insert_with(|| Box::pin(sleep_until(look)));
             // One that fires too early costs less than one set anew each time.
-            if timer.deadline() > deadline {
-                timer.as_mut().reset(deadline);
+            if timer.deadline() > look {
+                timer.as_mut().reset(look);
             }
             ready!(timer.as_mut().poll(cx));
-            if deadline <= Instant::now() {
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Poll::Ready(io::ErrorKind::TimedOut.into());
             }
-            timer.as_mut().reset(deadline);
+            timer.as_mut().reset(look);
         }
     }
 }
