@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::process;
 
 /// A turn may lose so much of all processors' time.
-const STOLEN: f64 = 0.01;
+const STOLEN: f64 = 0.02;
 /// So often one is taken again, unless the run is a quick one.
-const REPEATS: usize = 3;
+const REPEATS: usize = 2;
 
 static ALLOWED: AtomicUsize = AtomicUsize::new(REPEATS);
 static TAKEN: AtomicUsize = AtomicUsize::new(0);

@@ -90,7 +90,7 @@ impl Key {
 /// # Errors
 /// A server answered wrongly or not at all.
 pub fn run(tools: &Tools, scenes: &[Scene], quick: bool) -> Result<Vec<Race>, String> {
-    let (rounds, seconds) = if quick { (1, 0.05) } else { (5, 0.5) };
+    let (rounds, seconds) = if quick { (1, 0.05) } else { (7, 0.35) };
     let there = |server: &&Contestant| tools.command(server.program).is_some();
     let mut all: Vec<Vec<(&Contestant, Vec<Figures>)>> = scenes
         .iter()

@@ -9,8 +9,8 @@
 mod support;
 
 use std::future::{Future, IntoFuture};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
@@ -904,18 +904,35 @@ struct ByHand {
     frames: tokio::sync::mpsc::UnboundedReceiver<String>,
     frame: String,
     sends: Log,
+    /// How often it was asked to send since it is stuck, if it is.
+    stuck: Arc<Mutex<Option<usize>>>,
 }
 
 impl ByHand {
     fn start(router: Router) -> (Peer, tokio::sync::mpsc::UnboundedSender<String>, Log) {
+        let (peer, frame, sends, _) = Self::start_with(router, Config::default());
+        (peer, frame, sends)
+    }
+
+    fn start_with(
+        router: Router,
+        config: Config,
+    ) -> (
+        Peer,
+        tokio::sync::mpsc::UnboundedSender<String>,
+        Log,
+        Arc<Mutex<Option<usize>>>,
+    ) {
         let (frame, frames) = tokio::sync::mpsc::unbounded_channel();
-        let sends = Log::default();
+        let (sends, stuck) = (Log::default(), Arc::default());
         let transport = Self {
             frames,
             frame: String::new(),
             sends: sends.clone(),
+            stuck: Arc::clone(&stuck),
         };
-        (Peer::start(transport, router), frame, sends)
+        let peer = Peer::start_with(transport, router, config);
+        (peer, frame, sends, stuck)
     }
 }
 
@@ -935,6 +952,10 @@ impl caudal::transport::Transport for ByHand {
         _: &mut TaskContext<'_>,
         out: &mut caudal::transport::BytesMut,
     ) -> std::task::Poll<std::io::Result<()>> {
+        if let Some(asked) = &mut *self.stuck.lock().unwrap() {
+            *asked += 1;
+            return std::task::Poll::Pending;
+        }
         if !out.is_empty() {
             self.sends.add(std::str::from_utf8(out).unwrap());
         }
@@ -999,4 +1020,37 @@ async fn callers_go_on_before_the_rest_of_a_burst_of_answers_is_read() {
         }
         peer.close();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_side_that_stops_reading_amid_a_burst_is_waited_for() {
+    let mut config = Config::default();
+    config.limits.output = 1024;
+    config.limits.queue = 8;
+    let (peer, frame, sends, stuck) = ByHand::start_with(calculator(), config);
+    let caller = peer.clone();
+    let waiting = tokio::spawn(async move { caller.call::<_, i64>("never", ()).await });
+    assert_eq!(messages_sent(&sends).await.0, [1]);
+    let burst = |count| {
+        for _ in 0..count {
+            let request = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
+            frame.send(request.to_owned()).unwrap();
+        }
+    };
+    let mut counts = Vec::new();
+    for _ in 0..4 {
+        burst(64);
+        counts = messages_sent(&sends).await.0;
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert!(counts.len() > 1, "the last one was not early: {counts:?}");
+    *stuck.lock().unwrap() = Some(0);
+    burst(1000);
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    let asked = stuck.lock().unwrap().take().unwrap();
+    assert!(asked < 100, "it was asked to send {asked} times");
+    waiting.abort();
+    peer.close();
 }

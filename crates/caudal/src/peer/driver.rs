@@ -243,11 +243,11 @@ impl<T: Transport> Future for Driver<'_, T> {
             if let Some(reason) = this.core.is_finished() {
                 return Poll::Ready(reason);
             }
-            if early && matches!(stop, Stop::Busy) && this.core.link.has_pending() {
+            let wait = matches!(stop, Stop::Empty) || !this.core.may_read();
+            if early && !wait && this.core.link.has_pending() {
                 // Who has an answer may call again before the others have theirs.
                 break;
             }
-            let wait = matches!(stop, Stop::Empty) || !this.core.may_read();
             if wait && !this.core.link.is_called() && !this.core.may_run_queue() {
                 this.core.pace.rest();
                 this.core.rest(cx);
