@@ -654,7 +654,9 @@ async fn slow_heads_slow_bodies_and_idle_connections_end() {
     assert_eq!(wire.end().await, "", "it was idle for too long");
     // A handler may take its time.
     let slow = r#"{"jsonrpc":"2.0","id":1,"method":"later","params":[1000]}"#;
-    assert_eq!(post(&server, slow).await.json()["result"], "done");
+    let mut wire = Wire::to(&server).await;
+    assert_eq!(wire.post(slow).await.json()["result"], "done");
+    assert_eq!(wire.end().await, "", "it was idle after that");
     until(|| server.connections() == 0).await;
 }
 

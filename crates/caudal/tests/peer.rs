@@ -980,14 +980,14 @@ async fn messages_sent(sends: &Log) -> (Vec<usize>, Vec<String>) {
 
 #[tokio::test(start_paused = true)]
 async fn who_takes_long_to_come_back_has_the_first_answers_of_a_burst_early() {
-    for (pause, last) in [(0, vec![64]), (1, vec![32, 32])] {
+    for (pause, last) in [(0, vec![128]), (1, vec![32, 96])] {
         let (peer, frame, sends) = ByHand::start(calculator());
         for burst in 1..=4 {
-            for _ in 0..64 {
+            for _ in 0..128 {
                 let request = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
                 frame.send(request.to_owned()).unwrap();
             }
-            let expected = if burst == 4 { &*last } else { &[64] };
+            let expected = if burst == 4 { &*last } else { &[128] };
             assert_eq!(
                 messages_sent(&sends).await.0,
                 expected,
@@ -1001,15 +1001,15 @@ async fn who_takes_long_to_come_back_has_the_first_answers_of_a_burst_early() {
 
 #[tokio::test(start_paused = true)]
 async fn callers_go_on_before_the_rest_of_a_burst_of_answers_is_read() {
-    for (pause, last) in [(0, vec![64]), (1, vec![32, 32])] {
+    for (pause, last) in [(0, vec![128]), (1, vec![32, 96])] {
         let (peer, frame, sends) = ByHand::start(Router::new());
-        for _ in 0..64 {
+        for _ in 0..128 {
             let peer = peer.clone();
             tokio::spawn(async move { while peer.call::<_, i64>("next", ()).await.is_ok() {} });
         }
         for burst in 0..=4 {
             let (counts, calls) = messages_sent(&sends).await;
-            let expected = if burst == 4 { &*last } else { &[64] };
+            let expected = if burst == 4 { &*last } else { &[128] };
             assert_eq!(counts, expected, "{burst}, {pause} ms");
             sleep(Duration::from_millis(pause)).await;
             for call in calls {

@@ -228,11 +228,13 @@ impl<T: Transport> Future for Driver<'_, T> {
             }
             this.core.run_queue();
             this.core.tell_queued(this.transport);
+            // What callers have asked since they had their answers goes first.
             let early = turn == 0 && this.core.pace.is_early();
             if early && let Err(reason) = this.send(cx) {
                 return Poll::Ready(reason);
             }
-            let most = if early { EARLY } else { FRAMES };
+            let first = early && this.core.pace.is_first();
+            let most = if first { EARLY } else { FRAMES };
             let stop = match this.receive(cx, most) {
                 Ok(stop) => stop,
                 Err(reason) => return Poll::Ready(reason),
@@ -244,7 +246,7 @@ impl<T: Transport> Future for Driver<'_, T> {
                 return Poll::Ready(reason);
             }
             let wait = matches!(stop, Stop::Empty) || !this.core.may_read();
-            if early && !wait && this.core.link.has_pending() {
+            if first && !wait && this.core.link.has_pending() {
                 // Who has an answer may call again before the others have theirs.
                 break;
             }

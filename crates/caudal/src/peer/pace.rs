@@ -49,7 +49,7 @@ impl Pace {
                     *ended = Instant::now();
                 }
             }
-            1..=EARLY => (self.began, self.ended) = (None, None),
+            1..=EARLY => (self.woken, self.began, self.ended) = (None, None, None),
             _ => {
                 if let (Some(began), Some(ended), Some(woken)) =
                     (self.began, self.ended, self.woken)
@@ -62,9 +62,14 @@ impl Pace {
         }
     }
 
-    /// Whether the first messages of the next burst go out early.
+    /// Whether the first messages of a burst go out early.
     pub(super) fn is_early(&self) -> bool {
         self.early
+    }
+
+    /// Whether nothing of the burst was received yet.
+    pub(super) fn is_first(&self) -> bool {
+        self.frames == 0
     }
 }
 
@@ -116,6 +121,10 @@ mod tests {
             (64, 2, 1),
         ];
         assert_eq!(run(&short).await, [false, false, false, false, true]);
+        // What was found before still holds, and the time of the short one is nobody's.
+        let mut again = [(64, 2, 1); 6];
+        again[3] = (EARLY, 2, 1);
+        assert_eq!(run(&again).await, [false, false, true, true, true, true]);
     }
 
     /// The answers that come to callers take 1 ms, what they then want sent another 4.

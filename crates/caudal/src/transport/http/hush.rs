@@ -22,7 +22,7 @@ impl Wake for Task {
         let mut task = Some(self);
         // Where the thread ends, nothing is held back.
         let _ = HUSH.try_with(|hush| match hush.take() {
-            Hush::On => hush.set(Hush::Held(task.take())),
+            Hush::On => hush.set(task.take().map_or(Hush::On, Hush::Held)),
             other => hush.set(other),
         });
         if let Some(task) = task {
@@ -36,7 +36,7 @@ enum Hush {
     #[default]
     Off,
     On,
-    Held(Option<Arc<Task>>),
+    Held(Arc<Task>),
 }
 
 thread_local! {
@@ -50,7 +50,8 @@ pub(super) struct Hushed(());
 
 impl Hushed {
     pub(super) fn begin() -> Self {
-        HUSH.set(Hush::On);
+        let before = HUSH.replace(Hush::On);
+        debug_assert!(matches!(before, Hush::Off), "one at a time");
         Self(())
     }
 
@@ -62,7 +63,7 @@ impl Hushed {
 
 impl Drop for Hushed {
     fn drop(&mut self) {
-        if let Hush::Held(Some(task)) = HUSH.take() {
+        if let Hush::Held(task) = HUSH.take() {
             task.0.wake_by_ref();
         }
     }
@@ -166,6 +167,7 @@ mod tests {
                 .await
                 .unwrap();
             if !whole {
+                woken();
                 assert!(served.as_mut().poll(cx).is_pending());
                 assert!(woken() > 0, "nothing says that there is more to read");
                 assert!(served.as_mut().poll(cx).is_pending());

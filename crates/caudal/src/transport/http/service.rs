@@ -30,6 +30,9 @@ use crate::stats::Stats;
 /// The verbs that mean something here.
 pub(super) const METHODS: &str = "POST, GET, HEAD, DELETE, PUT, OPTIONS";
 
+/// A connection keeps the room of so many headers from one request to the next.
+const HEADERS: usize = 32;
+
 /// A router as an HTTP service: POST, WebSocket and sessions on one path.
 ///
 /// It is a [`Service`](crate::layer::Service), so it mounts into an axum or hyper
@@ -270,7 +273,10 @@ impl Http {
             None if reply.is_none() => StatusCode::NO_CONTENT,
             None => StatusCode::OK,
         };
-        headers.clear();
+        match headers.capacity() {
+            ..=HEADERS => headers.clear(),
+            _ => headers = HeaderMap::new(),
+        }
         let body = match reply {
             Some(text) => {
                 headers.insert(CONTENT_TYPE, JSON);

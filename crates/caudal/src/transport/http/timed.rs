@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::task::{Context, Poll, ready};
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::Version;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::time::after;
@@ -117,10 +118,12 @@ impl<S> Timed<S> {
 
     /// Fails when the time is up.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        // Between requests nothing is due before a timer that was set for an earlier
-        // one. It wakes the connection's task, which is always the same.
+        // Nothing but a head is due before a timer that was set earlier. It wakes the
+        // connection's task, which is always the same until the connection becomes
+        // something else, and then is never idle.
         let waits = |timer: &Pin<Box<Sleep>>| !timer.is_elapsed();
-        if !self.watch.amid.load(Relaxed) && self.timer.as_ref().is_some_and(waits) {
+        let no_head = !self.watch.amid.load(Relaxed) || self.watch.busy.load(Acquire) > 0;
+        if no_head && self.timer.as_ref().is_some_and(waits) {
             self.head_began = None;
             return Poll::Pending;
         }
@@ -139,7 +142,8 @@ impl<S> Timed<S> {
             if timer.deadline() > look {
                 timer.as_mut().reset(look);
             }
-            ready!(timer.as_mut().poll(cx));
+            // It is trusted from now on, so it may not be put off.
+            ready!(pin!(unconstrained(timer.as_mut())).poll(cx));
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Poll::Ready(io::ErrorKind::TimedOut.into());
             }
