@@ -277,7 +277,8 @@ fn mark_upgrade(request: &mut Request<Incoming>, place: &Arc<Place>) {
     if is_stream || request.headers().contains_key(UPGRADE) {
         let seat = is_stream.then(|| place.seat.another());
         let lasting = Lasting {
-            _visit: Visit::begin(place, request.version()),
+            visit: Visit::begin(place, request.version()),
+            is_stream,
             has_seat: !matches!(seat, Some(None)),
             _seat: seat.flatten(),
         };
@@ -287,12 +288,24 @@ fn mark_upgrade(request: &mut Request<Incoming>, place: &Arc<Place>) {
 
 /// A request that becomes something else: its connection is not idle while that lasts.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "ws"), allow(dead_code, reason = "WebSockets ask"))]
 pub(crate) struct Lasting {
-    _visit: Visit,
+    visit: Visit,
+    is_stream: bool,
     /// A stream of a connection counts beside it; any other takes its place.
     _seat: Option<Seat<IpAddr>>,
-    #[cfg_attr(not(feature = "ws"), allow(dead_code, reason = "WebSockets ask"))]
     pub(crate) has_seat: bool,
+}
+
+#[cfg_attr(not(feature = "ws"), allow(dead_code, reason = "WebSockets ask"))]
+impl Lasting {
+    /// It has become what it asked for, and with it its connection, unless it is one
+    /// stream of many.
+    pub(crate) fn begin(&self) {
+        if !self.is_stream {
+            self.visit.0.watch.last();
+        }
+    }
 }
 
 /// A request: while it lasts, its connection is not idle, and counted even if it

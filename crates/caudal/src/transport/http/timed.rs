@@ -32,6 +32,8 @@ pub(super) struct Watch {
     amid: AtomicBool,
     /// Whether bytes between requests are no head: HTTP/2 has much else to say.
     talks: AtomicBool,
+    /// Whether the connection has become something else, which has its own clock.
+    lasts: AtomicBool,
 }
 
 impl Watch {
@@ -43,6 +45,7 @@ impl Watch {
             any: AtomicBool::new(false),
             amid: AtomicBool::new(false),
             talks: AtomicBool::new(false),
+            lasts: AtomicBool::new(false),
         })
     }
 
@@ -64,6 +67,11 @@ impl Watch {
         // What came meanwhile was its body.
         self.amid.store(false, Relaxed);
         self.busy.fetch_sub(1, AcqRel);
+    }
+
+    /// There are no more requests.
+    pub(super) fn last(&self) {
+        self.lasts.store(true, Relaxed);
     }
 
     fn done(&self) -> Instant {
@@ -118,9 +126,13 @@ impl<S> Timed<S> {
 
     /// Fails when the time is up.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        if self.watch.lasts.load(Relaxed) {
+            // It would keep the task alive that served the requests.
+            self.timer = None;
+            return Poll::Pending;
+        }
         // Nothing but a head is due before a timer that was set earlier. It wakes the
-        // connection's task, which is always the same until the connection becomes
-        // something else, and then is never idle.
+        // connection's task, which is always the same.
         let waits = |timer: &Pin<Box<Sleep>>| !timer.is_elapsed();
         let no_head = !self.watch.amid.load(Relaxed) || self.watch.busy.load(Acquire) > 0;
         if no_head && self.timer.as_ref().is_some_and(waits) {
@@ -198,5 +210,63 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use http::Version;
+    use tokio::io::{AsyncRead as _, DuplexStream, ReadBuf};
+    use tokio::time::timeout;
+
+    use super::{Timed, Watch};
+
+    const IDLE: Duration = Duration::from_secs(60);
+
+    /// Reads once, which finds nothing.
+    async fn look(timed: &mut Timed<DuplexStream>) {
+        let mut bytes = [0; 8];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        poll_fn(
+            |cx| match Pin::new(&mut *timed).poll_read(cx, &mut buffer) {
+                Poll::Pending => Poll::Ready(()),
+                Poll::Ready(read) => panic!("{read:?}"),
+            },
+        )
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_read_last_amid_a_request_still_ends_when_idle() {
+        let (_client, io) = tokio::io::duplex(8);
+        let watch = Watch::new();
+        let mut timed = Timed::new(io, Arc::clone(&watch), IDLE, IDLE);
+        watch.begin(Version::HTTP_11);
+        look(&mut timed).await;
+        watch.end();
+        let mut bytes = [0; 8];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        let read = poll_fn(|cx| Pin::new(&mut timed).poll_read(cx, &mut buffer));
+        let ended = timeout(IDLE * 2, read).await.expect("it is woken");
+        assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_no_longer_http_holds_no_timer() {
+        let (_client, io) = tokio::io::duplex(8);
+        let watch = Watch::new();
+        let mut timed = Timed::new(io, Arc::clone(&watch), IDLE, IDLE);
+        watch.begin(Version::HTTP_11);
+        look(&mut timed).await;
+        assert!(timed.timer.is_some());
+        watch.last();
+        look(&mut timed).await;
+        assert!(timed.timer.is_none());
     }
 }

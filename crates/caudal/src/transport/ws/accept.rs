@@ -74,7 +74,10 @@ async fn run(hub: Held, upgrade: OnUpgrade, guest: Guest) {
     };
     let limit = hub.config.policy.max_message;
     let has_room = match &guest.counted {
-        Some(counted) => counted.has_seat,
+        Some(counted) => {
+            counted.begin();
+            counted.has_seat
+        }
         None => hub.has_room(),
     };
     let socket = WebSocket::new(TokioIo::new(upgraded), Role::Server, limit)
