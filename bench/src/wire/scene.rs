@@ -175,7 +175,7 @@ pub const PIPES: &[Scene] = &[
         &["--rate", "10000", "--connections", "16"],
         ECHOES,
     )
-    .turns(4.0),
+    .turns(6.0),
     scene(
         "slow-pipe",
         "stdio",
@@ -259,7 +259,7 @@ pub const WEB: &[Scene] = &[
         ],
         ECHO_POSTED,
     )
-    .turns(4.0),
+    .turns(6.0),
     scene(
         "slow-post",
         "http",
@@ -317,7 +317,7 @@ pub const WEB: &[Scene] = &[
         &["--framing", "ws", "--rate", "10000", "--connections", "16"],
         ECHO_SOCKETS,
     )
-    .turns(4.0),
+    .turns(6.0),
     scene(
         "fan",
         "ws",
