@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::process;
 
 /// A turn may lose so much of all processors' time.
-const STOLEN: f64 = 0.02;
+const STOLEN: f64 = 0.01;
+/// And so many ticks: a short turn has few, and one of them is more than that part.
+const TICKS: u64 = 1;
 /// So often one is taken again, unless the run is a quick one.
 const REPEATS: usize = 2;
 
@@ -47,8 +49,8 @@ pub fn turn<T>(mut take: impl FnMut() -> Result<T, String>) -> Result<T, String>
 #[must_use]
 pub fn describe() -> String {
     format!(
-        "- A turn in which the hypervisor gave more than {:.0} % of the processors' time to
-  somebody else (`steal` in /proc/stat) is taken again, {} times at most. Of {} turns,
+        "- A turn in which the hypervisor gave more than {:.0} % of the processors' time, and more
+  than one tick, to somebody else (`steal` in /proc/stat) is taken again, {} times at most. Of {} turns,
   {} were taken again and {} stayed disturbed.\n",
         STOLEN * 100.0,
         ALLOWED.load(Relaxed),
@@ -64,5 +66,6 @@ fn ticks() -> Result<process::Ticks, String> {
 
 fn is_disturbed(before: process::Ticks, after: process::Ticks) -> bool {
     let all = (after.all - before.all).max(1) as f64;
-    (after.stolen - before.stolen) as f64 / all > STOLEN
+    let stolen = after.stolen - before.stolen;
+    stolen > TICKS && stolen as f64 / all > STOLEN
 }

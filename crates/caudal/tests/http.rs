@@ -343,6 +343,21 @@ async fn a_page_of_another_site_cannot_ask_without_an_origin() {
 }
 
 #[tokio::test]
+async fn an_answer_has_no_header_of_its_request() {
+    let server = serve().await;
+    let mut wire = Wire::to(&server).await;
+    for many in [1, 90] {
+        let own: String = (0..many).map(|n| format!("X-Own-{n}: a\r\n")).collect();
+        let head = format!("Content-Type: application/json\r\n{own}");
+        let answer = wire.request("POST", &head, ADD).await;
+        assert_eq!(answer.status, 200);
+        let mut names: Vec<_> = answer.headers.iter().map(|(name, _)| &**name).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["content-length", "content-type", "date"]);
+    }
+}
+
+#[tokio::test]
 async fn what_one_post_leaves_the_next_does_not_find() {
     let router = Router::new()
         .method("login", |cx: Context| {

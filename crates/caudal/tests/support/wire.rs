@@ -12,7 +12,7 @@ pub(crate) struct Wire(pub(crate) BufReader<TcpStream>);
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 

@@ -142,9 +142,8 @@ impl<S> Timed<S> {
         loop {
             let deadline = self.deadline();
             let look = deadline.unwrap_or_else(|| {
-                // Nobody may read again when the request is answered, so it is looked
-                // then, or somewhat later: a timer that fires for nothing costs less
-                // than one made for each request.
+                // Perhaps nobody reads again when the request is answered. A timer that
+                // fires for nothing costs less than one made for each request.
                 after(Instant::now(), self.idle.max(LOOK))
             });
             let timer = self
