@@ -13,16 +13,20 @@
 //! # Ok::<(), caudal_core::EncodeError>(())
 //! ```
 
-use std::io;
+mod output;
+mod prepared;
 
-use bytes::BytesMut;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::decode::{ErrorObject, Id, is_blank};
+use crate::decode::{ErrorObject, is_blank};
 use crate::error::JsonRpcError;
-use crate::id::RequestId;
 use crate::raw::RawJson;
+
+use output::put_value;
+pub use output::{Output, WireId};
+pub(crate) use output::{or_restore, put_plain, sealed};
+pub use prepared::{Prepared, prepare};
 
 /// Why a message was not written. The buffer is as it was.
 ///
@@ -48,149 +52,6 @@ pub enum EncodeError {
         "`params` must be an array, an object or nothing; put a single value into a tuple: `(value,)`"
     )]
     ScalarParams,
-}
-
-/// A buffer that messages are appended to: `Vec<u8>` or [`BytesMut`].
-///
-/// ```
-/// use caudal_core::{Id, encode};
-///
-/// let mut out = bytes::BytesMut::new();
-/// encode::reply(&mut out, Id::NULL, &true)?;
-/// assert_eq!(&out[..], br#"{"jsonrpc":"2.0","id":null,"result":true}"#);
-/// # Ok::<(), caudal_core::EncodeError>(())
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "messages cannot be appended to `{Self}`",
-    note = "they are appended to a `Vec<u8>` or a `BytesMut`"
-)]
-pub trait Output: sealed::Output {}
-impl<B: sealed::Output> Output for B {}
-
-/// An id that can be written: a request's own [`Id`], a [`RequestId`], or the
-/// [`CallId`](crate::CallId) of an outgoing call.
-///
-/// ```
-/// use caudal_core::{RequestId, encode};
-///
-/// let mut out = Vec::new();
-/// encode::call(&mut out, &RequestId::from("a"), "ping", &())?;
-/// assert_eq!(out, br#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#);
-/// # Ok::<(), caudal_core::EncodeError>(())
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be written as an id",
-    note = "use a request's own `Id`, `&RequestId::from(…)`, or the `CallId` of a pending call"
-)]
-pub trait WireId: sealed::WireId + Copy {}
-impl<I: sealed::WireId + Copy> WireId for I {}
-
-#[expect(
-    unnameable_types,
-    reason = "sealed: callers use these traits and cannot add to them"
-)]
-pub(crate) mod sealed {
-    pub trait Output: AsMut<[u8]> {
-        fn put(&mut self, bytes: &[u8]);
-        fn make_room(&mut self, bytes: usize);
-        fn length(&self) -> usize;
-        fn cut(&mut self, length: usize);
-    }
-
-    pub trait WireId {
-        fn write_to<B: Output>(&self, out: &mut B);
-    }
-}
-
-macro_rules! output {
-    ($($buffer:ty),*) => {$(
-        impl sealed::Output for $buffer {
-            #[inline]
-            fn put(&mut self, bytes: &[u8]) {
-                self.extend_from_slice(bytes);
-            }
-
-            fn make_room(&mut self, bytes: usize) {
-                self.reserve(bytes);
-            }
-
-            fn length(&self) -> usize {
-                self.len()
-            }
-
-            fn cut(&mut self, length: usize) {
-                self.truncate(length);
-            }
-        }
-    )*};
-}
-output!(Vec<u8>, BytesMut);
-
-impl sealed::WireId for Id<'_> {
-    #[inline]
-    fn write_to<B: sealed::Output>(&self, out: &mut B) {
-        out.put(self.as_str().as_bytes());
-    }
-}
-
-impl sealed::WireId for &RequestId {
-    fn write_to<B: sealed::Output>(&self, out: &mut B) {
-        put_plain(out, self);
-    }
-}
-
-struct Writer<'a, B>(&'a mut B);
-
-impl<B: sealed::Output> io::Write for Writer<'_, B> {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.put(bytes);
-        Ok(bytes.len())
-    }
-
-    #[inline]
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.put(bytes);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-#[inline]
-fn put_value<B: Output, T: Serialize + ?Sized>(out: &mut B, value: &T) -> Result<(), EncodeError> {
-    serde_json::to_writer(Writer(out), value).map_err(EncodeError::Value)
-}
-
-/// Appends a value whose own `Serialize` cannot fail: an integer, a string, a
-/// `Value`.
-#[inline]
-pub(crate) fn put_plain<B: Output, T: Serialize + ?Sized>(out: &mut B, value: &T) {
-    let written = put_value(out, value);
-    debug_assert!(written.is_ok(), "it is written into memory");
-}
-
-/// Runs `write`; unless it succeeds, cuts `out` back to what it was. A panic
-/// in somebody's `Serialize` is no success either.
-#[inline]
-pub(crate) fn or_restore<B: Output, E>(
-    out: &mut B,
-    write: impl FnOnce(&mut B) -> Result<(), E>,
-) -> Result<(), E> {
-    struct Restore<'a, B: sealed::Output>(&'a mut B, usize);
-    impl<B: sealed::Output> Drop for Restore<'_, B> {
-        fn drop(&mut self) {
-            self.0.cut(self.1);
-        }
-    }
-    let start = out.length();
-    let mut restore = Restore(out, start);
-    write(restore.0)?;
-    // What is there now stays there.
-    restore.1 = restore.0.length();
-    Ok(())
 }
 
 #[inline]
@@ -248,7 +109,7 @@ pub fn reply_raw<B: Output>(out: &mut B, id: impl WireId, result: RawJson<'_>) {
     out.put(b"}");
 }
 
-/// Appends an error; [`Id::NULL`] where the request's id is not known.
+/// Appends an error; [`Id::NULL`](crate::Id::NULL) where the request's id is not known.
 ///
 /// ```
 /// use caudal_core::{Id, JsonRpcError, encode};
@@ -437,79 +298,6 @@ pub fn notification_raw<B: Output>(
         out.put(br#"{"jsonrpc":"2.0","#);
         put_method_and_params(out, method, |out| put_raw(out, params))
     })
-}
-
-/// A method and its params, serialised before their id is known.
-///
-/// Made by [`prepare`]. It can be written many times: to many connections, or
-/// again under another id.
-///
-/// ```
-/// use caudal_core::{RequestId, encode};
-///
-/// let (mut scratch, mut out) = (Vec::new(), Vec::new());
-/// let tick = encode::prepare(&mut scratch, "tick", &[1])?;
-/// tick.notification(&mut out);
-/// tick.call(&mut out, &RequestId::from(7));
-/// assert_eq!(
-///     out,
-///     br#"{"jsonrpc":"2.0","method":"tick","params":[1]}{"jsonrpc":"2.0","id":7,"method":"tick","params":[1]}"#,
-/// );
-/// # Ok::<(), caudal_core::EncodeError>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Prepared<'a>(&'a [u8]);
-
-impl Prepared<'_> {
-    /// Appends a request with this id.
-    ///
-    /// ```
-    /// # use caudal_core::{RequestId, encode};
-    /// let (mut scratch, mut out) = (Vec::new(), Vec::new());
-    /// encode::prepare(&mut scratch, "ping", &())?.call(&mut out, &RequestId::from(1));
-    /// assert_eq!(out, br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-    /// # Ok::<(), caudal_core::EncodeError>(())
-    /// ```
-    pub fn call<B: Output>(self, out: &mut B, id: impl WireId) {
-        put_call_head(out, id);
-        out.put(self.0);
-    }
-
-    /// Appends a notification.
-    ///
-    /// ```
-    /// # use caudal_core::encode;
-    /// let (mut scratch, mut out) = (Vec::new(), Vec::new());
-    /// encode::prepare(&mut scratch, "tick", &())?.notification(&mut out);
-    /// assert_eq!(out, br#"{"jsonrpc":"2.0","method":"tick"}"#);
-    /// # Ok::<(), caudal_core::EncodeError>(())
-    /// ```
-    pub fn notification<B: Output>(self, out: &mut B) {
-        out.put(br#"{"jsonrpc":"2.0","#);
-        out.put(self.0);
-    }
-}
-
-/// Serialises a method and its params into `scratch`, whose old content goes.
-///
-/// # Errors
-/// As [`call`].
-///
-/// ```
-/// # use caudal_core::{EncodeError, encode};
-/// let error = encode::prepare(&mut Vec::new(), "sum", &7).unwrap_err();
-/// assert!(matches!(error, EncodeError::ScalarParams));
-/// ```
-pub fn prepare<'a, T: Serialize + ?Sized>(
-    scratch: &'a mut Vec<u8>,
-    method: &str,
-    params: &T,
-) -> Result<Prepared<'a>, EncodeError> {
-    scratch.clear();
-    or_restore(scratch, |out| {
-        put_method_and_params(out, method, |out| put_value(out, params))
-    })?;
-    Ok(Prepared(scratch))
 }
 
 /// Makes room for a message around `raw`, so that a large one is not followed
