@@ -1,8 +1,8 @@
 //! A whole server on the ground floor: reads requests on stdin, answers on
 //! stdout, with nothing but `std` for the I/O.
 //!
-//!     cargo run -p caudal-examples --example calculator                 # a message a line
-//!     cargo run -p caudal-examples --example calculator -- --header     # Content-Length frames
+//!     cargo run --example calculator                 # a message a line
+//!     cargo run --example calculator -- --header     # Content-Length frames
 //!
 //! Try: {"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}
 

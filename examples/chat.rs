@@ -1,8 +1,8 @@
 //! A chat: clients call the server, and it tells all of them what one has said.
 //!
-//! `cargo run --release -p caudal-examples --example chat -- serve tcp://127.0.0.1:0`, and in other
+//! `cargo run --release --example chat -- serve tcp://127.0.0.1:0`, and in other
 //! terminals, with the address that it prints:
-//! `cargo run --release -p caudal-examples --example chat -- join tcp://127.0.0.1:PORT NAME`
+//! `cargo run --release --example chat -- join tcp://127.0.0.1:PORT NAME`
 #![allow(clippy::print_stdout, reason = "it is a chat")]
 
 use std::error::Error;

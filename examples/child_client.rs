@@ -1,7 +1,7 @@
 //! Starts a program and calls it through its stdin and stdout.
 //!
-//! `cargo run --release -p caudal-examples --example child_client` starts the `stdio_server` example
-//! (`cargo build --release -p caudal-examples --examples` builds it); `… child_client PROGRAM
+//! `cargo run --release --example child_client` starts the `stdio_server` example
+//! (`cargo build --release --examples` builds it); `… child_client PROGRAM
 //! [ARGUMENT...]` starts another one with the same methods.
 #![allow(clippy::print_stdout, reason = "it shows the answers")]
 

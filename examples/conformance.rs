@@ -1,6 +1,6 @@
 //! Serves the methods of the conformance corpus on any endpoint.
 //!
-//! `cargo run --release -p caudal-examples --example conformance -- stdio:` (or
+//! `cargo run --release --example conformance -- stdio:` (or
 //! `tcp://127.0.0.1:9000`, `unix:/tmp/caudal.sock`, each with `?framing=header` if you
 //! like). The methods are those of `caudal serve`.
 

@@ -1,7 +1,7 @@
 //! A transport of your own: whole messages through channels, chosen at run time
 //! in the place of TCP.
 //!
-//! `cargo run --release -p caudal-examples --example custom_transport -- channel` (or `tcp`)
+//! `cargo run --release --example custom_transport -- channel` (or `tcp`)
 #![allow(clippy::print_stdout, reason = "it shows the answers")]
 
 use std::error::Error;

@@ -1,7 +1,7 @@
 //! A language server in miniature: `Content-Length` headers on stdio, the order
 //! of life that LSP prescribes, documents, cancellation and progress.
 //!
-//! `cargo build --release -p caudal-examples --example lsp_server`, and let an editor start
+//! `cargo build --release --example lsp_server`, and let an editor start
 //! `target/release/examples/lsp_server`
 
 use std::collections::HashMap;

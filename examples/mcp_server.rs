@@ -1,6 +1,6 @@
 //! An MCP server with five tools, on stdin and stdout or over HTTP.
 //!
-//! `cargo build --release -p caudal-examples --example mcp_server`, and give
+//! `cargo build --release --example mcp_server`, and give
 //! `target/release/examples/mcp_server` to an MCP client as a command. Or start it
 //! with `http://127.0.0.1:4300/mcp`, and give the client that URL.
 

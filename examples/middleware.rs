@@ -1,7 +1,7 @@
 //! Layers around methods: a log and a login as async functions, a rate limit as
 //! a tower service. Calls of a batch pass through them one at a time.
 //!
-//! `cargo run --release -p caudal-examples --example middleware`
+//! `cargo run --release --example middleware`
 #![allow(clippy::print_stdout, reason = "it shows what the layers do")]
 
 use std::error::Error;

@@ -1,6 +1,6 @@
 //! Two peers over TCP: each calls the other, and every message is shown.
 //!
-//! `cargo run --release -p caudal-examples --example quickstart`
+//! `cargo run --release --example quickstart`
 #![allow(clippy::print_stdout, reason = "it shows the exchange")]
 
 use std::error::Error;

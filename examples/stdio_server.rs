@@ -1,9 +1,9 @@
 //! A plug-in: a program that serves whoever has started it, on stdin and stdout,
 //! one message in each line.
 //!
-//! `cargo run --release -p caudal-examples --example child_client` starts it and calls it. By hand:
+//! `cargo run --release --example child_client` starts it and calls it. By hand:
 //!
-//! `echo '{"jsonrpc":"2.0","id":1,"method":"greet","params":["Ada"]}' | cargo run --release -p caudal-examples --example stdio_server`
+//! `echo '{"jsonrpc":"2.0","id":1,"method":"greet","params":["Ada"]}' | cargo run --release --example stdio_server`
 #![allow(clippy::print_stdout, reason = "it shows that printing does no harm")]
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A tour of the ground floor: what goes in, what it is read as, what comes
 //! out.
 //!
-//!     cargo run -p caudal-examples --example tour
+//!     cargo run --example tour
 
 use std::error::Error;
 use std::io::{ErrorKind, Write};

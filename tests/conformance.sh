@@ -13,7 +13,7 @@ if [ ! -f "$folder/run.py" ]; then
     echo "NOT COUNTED: there is no conformance runner in $folder" >&2
     exit 0
 fi
-cargo build --quiet --release -p caudal-examples --example conformance
+cargo build --quiet --release --example conformance
 server=$PWD/target/release/examples/conformance
 port=$((20000 + $$ % 20000))
 

@@ -40,7 +40,9 @@ pub struct Config {
     /// found by keep-alive in any case.
     pub idle_timeout: Duration,
     /// How long a message may take from its first byte to its last: 60 s, and zero
-    /// is for ever. A connection that sends half a message and stops is closed.
+    /// is for ever. A connection that sends half a message and stops is closed. So is
+    /// one on which so long nothing could be read or sent, because both sides have more
+    /// to say than [`Limits`] let the other take.
     pub message_timeout: Duration,
     /// What our own ids look like.
     pub id_format: IdFormat,

@@ -310,14 +310,17 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
             Ok(Invoked::Done) => Dispatched::Done,
             Ok(Invoked::Later(later)) => Dispatched::Later(later),
             Ok(Invoked::Not(other)) => message(router, &other, exchange),
-            // Somebody's `Deserialize`: the id is not known yet.
             Err(payload) => {
-                let id = match decode(frame, &link.config.policy) {
-                    Message::Request(request) => Some(request.id),
-                    _ => None,
-                };
                 let error = incident::report_panic(&name, &*payload);
-                exchange.reply(id, &name, Err::<(), _>(error));
+                // It may have come after the answer; or from somebody's `Deserialize`,
+                // and then the id is not known yet.
+                if !exchange.answered {
+                    let id = match decode(frame, &link.config.policy) {
+                        Message::Request(request) => Some(request.id),
+                        _ => None,
+                    };
+                    exchange.reply(id, &name, Err::<(), _>(error));
+                }
                 Dispatched::Done
             }
         };

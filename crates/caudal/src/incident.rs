@@ -4,6 +4,7 @@ use std::any::Any;
 use std::backtrace::BacktraceStatus;
 use std::error::Error;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use caudal_core::{Incident, JsonRpcError};
 
@@ -63,6 +64,13 @@ pub(crate) fn report_panic(method: &str, payload: &(dyn Any + Send)) -> JsonRpcE
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("of unknown type");
     report(method, format!("panic: {text}"))
+}
+
+/// Runs what may panic and is owed no answer.
+pub(crate) fn contain(method: &str, work: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+        report_panic(method, &*payload);
+    }
 }
 
 fn cause_of(incident: &Incident) -> &dyn Error {

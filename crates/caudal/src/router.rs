@@ -14,6 +14,7 @@ use thiserror::Error;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::config::Config;
 use crate::context::Context;
 use crate::handler::{IntoMethod, Method};
 use crate::layer::{Handler, Incoming, Layered};
@@ -341,6 +342,29 @@ impl Router {
     /// ```
     pub async fn handle(&self, message: &[u8]) -> Option<Bytes> {
         crate::alone::handle(self, message).await
+    }
+
+    /// What [`handle`](Self::handle) accepts, and how much of it runs at once. A
+    /// connection has a [`Config`] of its own.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use caudal::{Config, Router};
+    ///
+    /// let mut config = Config::default();
+    /// config.policy.max_message = 16 << 20;
+    /// let router = Router::new()
+    ///     .method("size", |(text,): (String,)| Ok(text.len()))
+    ///     .handle_config(config);
+    /// let large = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"size","params":["{}"]}}"#, "x".repeat(2 << 20));
+    /// let answer = router.handle(large.as_bytes()).await;
+    /// assert_eq!(answer.unwrap(), &br#"{"jsonrpc":"2.0","id":1,"result":2097152}"#[..]);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn handle_config(mut self, config: Config) -> Self {
+        self.nowhere = OnceLock::from(Link::nowhere(Arc::new(config)));
+        self
     }
 
     /// The route for a name, which may be the fallback.

@@ -10,13 +10,13 @@
 mod support;
 
 use std::future::{Future, IntoFuture};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context as TaskContext, Wake, Waker};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::Duration;
 
-use caudal::{CallError, Config, Context, Dialect, Method, Peer, Router};
+use caudal::{CallError, Config, Context, Dialect, JsonRpcError, Method, Peer, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use support::{Log, Raw};
@@ -294,6 +294,121 @@ async fn blocking_work_counts_until_it_ends() {
         sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(running.load(SeqCst), 0);
+}
+
+/// Nobody waits for blocking work longer than it takes, also when its call is over.
+#[tokio::test]
+async fn a_shutdown_ends_with_the_blocking_work_that_was_left_behind() {
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let work = Method::blocking(move || {
+        let _ = held.lock().unwrap().recv();
+        Ok(())
+    });
+    let work = work.timeout(Duration::from_millis(1));
+    let (peer, server) = Peer::pair(Router::new(), Router::new().method("work", work));
+    let late = peer.call::<_, ()>("work", ()).await;
+    assert!(matches!(late, Err(CallError::Remote(error)) if error.code == -32001));
+    assert_eq!(server.stats().in_flight, 1);
+    let shutdown = server.shutdown(Duration::from_secs(600));
+    let mut shutdown = std::pin::pin!(tokio::time::timeout(Duration::from_secs(60), shutdown));
+    let waits = tokio::time::timeout(Duration::from_millis(50), &mut shutdown);
+    assert!(waits.await.is_err(), "it was not waited for");
+    let_go.send(()).unwrap();
+    shutdown.await.expect("it is waited for too long");
+}
+
+/// A future whose `Drop` panics after it was ready.
+struct PanicsWhenDropped(bool);
+
+impl Future for PanicsWhenDropped {
+    type Output = Result<u8, JsonRpcError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        if std::mem::take(&mut self.0) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(7))
+    }
+}
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test]
+async fn a_future_that_panics_after_its_answer_is_answered_once() {
+    for waits in [false, true] {
+        let router = odd().method("odd", move || PanicsWhenDropped(waits));
+        let (server, mut raw) = Raw::serve(router, Config::default());
+        raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"odd"}"#).await;
+        assert_eq!(
+            raw.json().await,
+            json!({"jsonrpc": "2.0", "id": 1, "result": 7})
+        );
+        raw.send(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#)
+            .await;
+        assert_eq!(raw.json().await["id"], 2);
+        let stats = server.stats();
+        assert_eq!((stats.requests_served, stats.notifications_served), (2, 0));
+    }
+}
+
+/// Two sides that have more to say than either takes end, instead of waiting for one
+/// another for ever.
+#[tokio::test(start_paused = true)]
+async fn who_sends_and_never_reads_is_given_up() {
+    let mut config = Config::default();
+    config.limits.output = 50_000;
+    config.limits.queue = 50_000;
+    let (server, mut raw) = Raw::serve_through(4096, odd(), config);
+    let long = "x".repeat(1000);
+    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "nope", "params": [long]}).to_string();
+    let flood = async {
+        for _ in 0..100_000 {
+            raw.send(&ask).await;
+        }
+    };
+    let reason = tokio::select! {
+        reason = server.closed() => reason,
+        () = flood => panic!("nothing stops the sender"),
+    };
+    let cause = std::error::Error::source(&reason).unwrap().to_string();
+    assert!(cause.contains("did not read"), "{cause}");
+}
+
+/// What floods both ways, and is read, arrives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_in_both_directions_comes_to_its_end() {
+    let mut config = Config::default();
+    config.limits.output = 4 << 10;
+    config.limits.queue = 4 << 10;
+    config.limits.in_flight = 16;
+    config.limits.pending = 10_000;
+    let echo = || {
+        Router::new()
+            .method("echo", |(text,): (String,)| Ok(text))
+            .notification("note", |_: (String,)| ())
+    };
+    let (one, two) = Peer::pair_with(echo(), echo(), &config);
+    let flood = |peer: Peer| async move {
+        let text = "x".repeat(500);
+        let mut calls = tokio::task::JoinSet::new();
+        for turn in 0..2_000 {
+            if turn % 3 == 0 {
+                let _ = peer.notify("note", (&text,)).await;
+            }
+            let (peer, text) = (peer.clone(), text.clone());
+            calls.spawn(async move { peer.call::<_, String>("echo", (text,)).await.is_ok() });
+        }
+        calls.join_all().await.len()
+    };
+    let both = async { tokio::join!(flood(one), flood(two)) };
+    let ended = tokio::time::timeout(Duration::from_secs(200), both).await;
+    assert_eq!(ended.expect("both wait for ever"), (2_000, 2_000));
 }
 
 /// What watches progress hears all of it, also while something is in the way.

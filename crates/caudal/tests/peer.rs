@@ -729,6 +729,71 @@ async fn a_batch_of_calls_is_one_message_and_each_has_its_answer() {
     assert_eq!(peer.stats().pending, 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_not_sent_in_time_is_never_sent() {
+    let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
+    let mut batch = peer.batch().timeout(Duration::from_millis(50));
+    let first = batch.call::<_, i64>("a", ()).unwrap();
+    let mut batch = batch.timeout(Duration::ZERO);
+    let second = batch.call::<_, i64>("b", ()).unwrap();
+    assert!(matches!(first.await, Err(CallError::Timeout)));
+    assert!(matches!(batch.send().await, Err(CallError::Timeout)));
+    assert!(matches!(second.await, Err(CallError::Timeout)));
+    raw.silence().await;
+    assert_eq!(peer.stats().pending, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_finds_no_room_times_out() {
+    let mut config = Config::default();
+    config.limits.output = 100;
+    let (peer, mut raw) = Raw::serve_through(16, Router::new(), config);
+    let full = peer.notify("fills", ("x".repeat(200),)).await;
+    full.unwrap();
+    let mut batch = peer.batch().timeout(Duration::from_secs(5));
+    let reply = batch.call::<_, i64>("a", ()).unwrap();
+    let (sent, reply) = tokio::join!(batch.send(), reply);
+    assert!(matches!(sent, Err(CallError::Timeout)), "{sent:?}");
+    assert!(matches!(reply, Err(CallError::Timeout)), "{reply:?}");
+    assert_eq!(raw.json().await["method"], "fills");
+    raw.silence().await;
+}
+
+#[tokio::test]
+async fn the_other_side_hears_nothing_of_calls_that_were_never_sent() {
+    let mut config = Config::default();
+    config.dialect = Dialect::lsp();
+    let (peer, mut raw) = Raw::serve(Router::new(), config);
+    let mut batch = peer.batch();
+    assert!(batch.call::<_, i64>(" ", ()).is_err());
+    drop(batch.call::<_, i64>("a", ()).unwrap());
+    let left = batch.call::<_, i64>("b", ()).unwrap();
+    drop(batch);
+    assert!(matches!(left.await, Err(CallError::Cancelled)));
+    raw.silence().await;
+    // One that is sent, and that nobody waits for any more, is cancelled.
+    let mut batch = peer.batch();
+    let reply = batch.call::<_, i64>("c", ()).unwrap();
+    batch.send().await.unwrap();
+    let sent = raw.json().await;
+    drop(reply);
+    let told = raw.json().await;
+    assert_eq!(told["method"], "$/cancelRequest");
+    assert_eq!(told["params"]["id"], sent[0]["id"]);
+}
+
+#[tokio::test]
+async fn a_batch_that_was_not_sent_has_not_run() {
+    let (peer, _raw) = Raw::serve(Router::new(), Config::default());
+    let mut batch = peer.batch();
+    let reply = batch.call::<_, i64>("a", ()).unwrap();
+    peer.close();
+    let error = reply.await.unwrap_err();
+    assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
+    assert!(!error.may_have_run());
+    assert!(batch.send().await.is_err());
+}
+
 #[tokio::test]
 async fn an_invalid_answer_fails_its_call_and_no_other() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());

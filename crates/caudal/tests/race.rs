@@ -1,4 +1,5 @@
-//! Close, reply, timeout and cancel race against each other, thousands of times.
+//! Close, reply, timeout, cancel and a cut cable race against each other, thousands of
+//! times.
 //!
 //! Every schedule comes from a seed, which is printed when it fails.
 #![allow(
@@ -10,11 +11,15 @@
 
 mod support;
 
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use caudal::{CallError, Config, Context, Dialect, JsonRpcError, Peer, Router};
+use caudal::transport::Stream;
+use caudal::{CallError, Config, Context, Dialect, Framing, JsonRpcError, Peer, Router};
+use tokio::io::{copy_bidirectional, duplex};
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 /// A small generator: the same seed gives the same schedule.
@@ -52,6 +57,7 @@ impl Tally {
             Err(CallError::Remote(_)) => &self.failed,
             Err(CallError::Timeout) => &self.timed_out,
             Err(CallError::Closed(_) | CallError::AlreadyClosed(_)) => &self.closed,
+            Err(CallError::Cancelled) => &self.dropped,
             Err(other) => panic!("an outcome that cannot be: {other:?}"),
         }
         .fetch_add(1, SeqCst);
@@ -96,6 +102,47 @@ fn router() -> Router {
         })
 }
 
+/// Two peers, and the cable between them.
+fn pair(config: &Config) -> (Peer, Peer, AbortHandle) {
+    let ((here, mut one), (mut two, there)) = (duplex(4096), duplex(4096));
+    let start = |io| {
+        let stream = Stream::new(io, Framing::Line, config.policy.max_message);
+        Peer::start_with(stream, router(), config.clone())
+    };
+    let cable = tokio::spawn(async move { copy_bidirectional(&mut one, &mut two).await });
+    (start(here), start(there), cable.abort_handle())
+}
+
+/// Makes one to three calls, alone or as a batch, and counts what becomes of them.
+async fn call(peer: &Peer, tally: &Tally, mut random: Random) {
+    let limit = Duration::from_millis(1 + random.below(30));
+    let patience = Duration::from_millis(random.below(40));
+    let alone = random.below(4) > 0;
+    let mut params = || (random.below(11), random.below(20));
+    if alone {
+        tally.made.fetch_add(1, SeqCst);
+        let call = peer.call::<_, u64>("work", params()).timeout(limit);
+        return match timeout(patience, call.into_future()).await {
+            Ok(outcome) => tally.count(&outcome),
+            Err(_) => drop(tally.dropped.fetch_add(1, SeqCst)),
+        };
+    }
+    let mut batch = peer.batch().timeout(limit);
+    let mut replies = Vec::new();
+    for _ in 0..3 {
+        match batch.call::<_, u64>("work", params()) {
+            Ok(reply) => replies.push(reply),
+            Err(error) => assert!(error.is_fatal(), "{error}"),
+        }
+    }
+    tally.made.fetch_add(replies.len(), SeqCst);
+    // One that is not sent in time is dropped, and its calls fail.
+    let _ = timeout(patience, batch.send()).await;
+    for reply in replies {
+        tally.count(&reply.await);
+    }
+}
+
 async fn schedule(seed: u64) {
     let mut random = Random::new(seed);
     let mut config = Config::default();
@@ -105,7 +152,7 @@ async fn schedule(seed: u64) {
     config.drain_timeout = Duration::from_millis(random.below(20));
     config.limits.in_flight = 4 + random.below(40) as usize;
     config.limits.output = 64 + random.below(4096) as usize;
-    let (one, two) = Peer::pair_with(router(), router(), &config);
+    let (one, two, cable) = pair(&config);
     let tally = Arc::new(Tally::default());
     let mut tasks = Vec::new();
     for peer in [&one, &two] {
@@ -120,28 +167,21 @@ async fn schedule(seed: u64) {
                 if random.below(8) == 0 {
                     let _ = peer.notify("note", (random.below(5),)).await;
                 }
-                tally.made.fetch_add(1, SeqCst);
-                let call = peer
-                    .call::<_, u64>("work", (random.below(11), random.below(20)))
-                    .timeout(Duration::from_millis(1 + random.below(30)));
-                let patience = Duration::from_millis(random.below(40));
-                match timeout(patience, call.into_future()).await {
-                    Ok(outcome) => tally.count(&outcome),
-                    Err(_) => {
-                        tally.dropped.fetch_add(1, SeqCst);
-                    }
-                }
+                call(&peer, &tally, random).await;
             }));
         }
     }
-    let ends = random.below(4);
+    let ends = random.below(5);
     sleep(Duration::from_millis(random.below(40))).await;
+    let mut two = Some(two);
     match ends {
         0 => one.close(),
-        1 => drop(two.clone()),
+        // The tasks have the last ones.
+        1 => two = None,
         2 => {
             one.shutdown(Duration::from_millis(random.below(20))).await;
         }
+        3 => cable.abort(),
         _ => {}
     }
     for task in tasks {
@@ -151,11 +191,19 @@ async fn schedule(seed: u64) {
             .unwrap();
     }
     assert_eq!(tally.settled(), tally.made.load(SeqCst), "{tally:?}");
-    one.close();
-    one.closed().await;
-    two.close();
-    two.closed().await;
-    for peer in [&one, &two] {
+    match &two {
+        Some(two) => {
+            one.close();
+            one.closed().await;
+            two.close();
+            two.closed().await;
+        }
+        None => {
+            let closed = timeout(Duration::from_secs(300), one.closed());
+            closed.await.expect("nobody is at the other end");
+        }
+    }
+    for peer in [Some(&one), two.as_ref()].into_iter().flatten() {
         assert_eq!(peer.stats().pending, 0);
         let mut turns = 0;
         while peer.stats().in_flight > 0 {
@@ -169,8 +217,6 @@ async fn schedule(seed: u64) {
         }
     }
 }
-
-use std::future::IntoFuture;
 
 /// Proves: A27
 #[test]

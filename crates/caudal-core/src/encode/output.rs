@@ -119,7 +119,10 @@ impl<B: sealed::Output> io::Write for Writer<'_, B> {
 }
 
 #[inline]
-pub(super) fn put_value<B: Output, T: Serialize + ?Sized>(out: &mut B, value: &T) -> Result<(), EncodeError> {
+pub(super) fn put_value<B: Output, T: Serialize + ?Sized>(
+    out: &mut B,
+    value: &T,
+) -> Result<(), EncodeError> {
     serde_json::to_writer(Writer(out), value).map_err(EncodeError::Value)
 }
 

@@ -54,7 +54,7 @@ struct Done(Arc<Job>);
 impl Drop for Done {
     fn drop(&mut self) {
         if self.0.state.swap(DONE, Ordering::AcqRel) == ABANDONED {
-            self.0.link.uncount_in_flight(true);
+            self.0.link.leave_late();
         }
     }
 }
@@ -71,7 +71,7 @@ impl<R> Drop for Abandoned<R> {
             .compare_exchange(RUNS, ABANDONED, order, Ordering::Acquire)
             .is_err()
         {
-            link.uncount_in_flight(true);
+            link.leave_late();
         }
         self.1.abort();
     }

@@ -9,13 +9,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use caudal_core::{CallError, CallId, encode};
+use caudal_core::{CallError, encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::call::read;
-use super::link::{CallOptions, Link};
+use super::link::{Begun, CallOptions, Link};
 use crate::time::after;
 
 /// Several calls and notifications that are sent as one message; made by
@@ -40,8 +40,10 @@ use crate::time::after;
 pub struct Batch<'a> {
     link: &'a Arc<Link>,
     text: BytesMut,
-    calls: Vec<CallId>,
+    calls: Vec<Begun>,
     timeout: Duration,
+    /// When the first of them times out.
+    deadline: Option<Instant>,
     /// In which the first call was begun.
     session: Option<u64>,
 }
@@ -53,12 +55,13 @@ impl<'a> Batch<'a> {
             text: BytesMut::new(),
             calls: Vec::new(),
             timeout: link.config.call_timeout,
+            deadline: None,
             session: None,
         }
     }
 
     /// How long to wait for the answers of the calls that are added after this;
-    /// zero is for ever.
+    /// zero is for ever. The time of a call runs from when it is added.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -75,19 +78,21 @@ impl<'a> Batch<'a> {
         params: P,
     ) -> Result<BatchReply<T>, CallError> {
         let timed = !self.timeout.is_zero();
+        let deadline = timed.then(|| after(Instant::now(), self.timeout));
         let mut options = CallOptions {
-            deadline: timed.then(|| after(Instant::now(), self.timeout)),
+            deadline,
             ..CallOptions::default()
         };
-        let (key, id, session) = self.link.begin_call(&mut options)?;
+        let (begun, session) = self.link.begin_call(&mut options)?;
         let reply = BatchReply {
             link: Arc::clone(self.link),
-            key: Some(key),
+            key: Some(begun.key),
             result: PhantomData,
         };
-        self.add(|out| encode::call(out, id, method, &params))?;
-        self.calls.push(id);
+        self.add(|out| encode::call(out, begun.id, method, &params))?;
+        self.calls.push(begun);
         self.session.get_or_insert(session);
+        self.deadline = self.deadline.into_iter().chain(deadline).min();
         Ok(reply)
     }
 
@@ -115,7 +120,8 @@ impl<'a> Batch<'a> {
     /// Sends what was added; nothing if there is nothing.
     ///
     /// # Errors
-    /// The connection is closed; the calls fail then too.
+    /// The connection is closed, or there was no room until the first call timed out;
+    /// the calls fail then too, and nothing was sent.
     ///
     /// # Cancel safety
     /// If it is dropped before it returns, nothing is sent, and the calls fail
@@ -132,17 +138,36 @@ impl<'a> Batch<'a> {
         });
         written?;
         // Calls that were begun on a connection that is lost have failed.
-        self.link.append(self.session, &frame).await?;
-        self.calls.clear();
-        Ok(())
+        let sent = self.append(&frame).await;
+        match sent {
+            Ok(()) => self.calls.clear(),
+            Err(CallError::Timeout) => self.abandon(|| CallError::Timeout),
+            Err(_) => {}
+        }
+        sent
+    }
+
+    async fn append(&self, frame: &[u8]) -> Result<(), CallError> {
+        let append = self.link.append_calls(self.session, frame, &self.calls);
+        match self.deadline {
+            Some(deadline) if deadline <= Instant::now() => Err(CallError::Timeout),
+            Some(deadline) => timeout_at(deadline, append)
+                .await
+                .unwrap_or(Err(CallError::Timeout)),
+            None => append.await,
+        }
+    }
+
+    fn abandon(&mut self, why: impl Fn() -> CallError) {
+        for begun in self.calls.drain(..) {
+            self.link.abandon(begun.id, why());
+        }
     }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        for id in self.calls.drain(..) {
-            self.link.abandon(id);
-        }
+        self.abandon(|| CallError::Cancelled);
     }
 }
 

@@ -66,6 +66,8 @@ struct Core {
     last_active: Option<Instant>,
     /// By when the message that is coming in must be whole.
     whole_by: Option<Instant>,
+    /// By when the other side must read, if we do not read before it does.
+    read_by: Option<Instant>,
     /// Bytes that have come in.
     received: u64,
     /// Whether the link may hold a buffer of ours.
@@ -102,6 +104,7 @@ impl<'t, T: Transport> Driver<'t, T> {
                 unsendable: None,
                 last_active: (!idle.is_zero()).then(Instant::now),
                 whole_by: None,
+                read_by: None,
                 received: 0,
                 swapped: false,
                 registered: false,
@@ -180,7 +183,11 @@ impl<'t, T: Transport> Driver<'t, T> {
         }
         let before = core.out.len();
         let sent = transport.poll_send(cx, &mut core.out);
-        core.link.stats.sent(before - core.out.len());
+        let count = before - core.out.len();
+        core.link.stats.sent(count);
+        if count > 0 {
+            core.read_by = None;
+        }
         core.is_active();
         match sent {
             Poll::Ready(Ok(())) if core.out.is_empty() => {
@@ -297,6 +304,9 @@ impl Core {
             Some((reason, deadline)) if *deadline <= now() => Some(reason.clone()),
             None if self.whole_by.is_some_and(|deadline| deadline <= now()) => {
                 Some(CloseReason::failed(Slow))
+            }
+            None if self.read_by.is_some_and(|deadline| deadline <= now()) => {
+                Some(CloseReason::failed(Stuck))
             }
             None if self
                 .idle_deadline()
@@ -556,8 +566,23 @@ impl Core {
         }
     }
 
+    /// Whether nothing is read because nothing can be sent: if the other side does the
+    /// same, neither ever will be.
+    fn is_stuck(&self) -> bool {
+        self.stalled
+            && !self.may_read()
+            && !self.link.is_held()
+            && self.link.is_output_full(self.out.len())
+    }
+
     /// Sets the timer, and gives back what is not needed while nothing happens.
     fn rest(&mut self, cx: &mut Context<'_>) {
+        let limit = self.link.config.message_timeout;
+        if self.read_by.is_some() || self.stalled {
+            let stuck = !limit.is_zero() && self.is_stuck();
+            let begin = || after(Instant::now(), limit);
+            self.read_by = stuck.then(|| self.read_by.unwrap_or_else(begin));
+        }
         if self.out.is_empty() && self.out.capacity() > 0 {
             pool::give(std::mem::take(&mut self.out));
         }
@@ -566,7 +591,13 @@ impl Core {
         }
         let ending = self.ending.as_ref().map(|(_, deadline)| *deadline);
         let idle = self.idle_deadline();
-        let next = [self.collected.next_wakeup, ending, idle, self.whole_by];
+        let next = [
+            self.collected.next_wakeup,
+            ending,
+            idle,
+            self.whole_by,
+            self.read_by,
+        ];
         let Some(next) = next.into_iter().flatten().min() else {
             return;
         };
@@ -598,6 +629,11 @@ impl Drop for Core {
 #[derive(Debug, thiserror::Error)]
 #[error("a message began and did not come to its end in time")]
 struct Slow;
+
+/// Each side waits for the other to read.
+#[derive(Debug, thiserror::Error)]
+#[error("too much waits in both directions, and the other side did not read for too long")]
+struct Stuck;
 
 /// Nothing happened for too long.
 #[derive(Debug, thiserror::Error)]

@@ -228,10 +228,15 @@ impl Peer {
     }
 
     async fn send(&self, mut frame: BytesMut) -> Result<(), CallError> {
-        let sent = self.link.append(None, &frame).await;
+        let sent = self.link.append_now(&frame);
+        // Who waits holds no more than the message.
+        let waits = matches!(sent, Ok(false)).then(|| Box::<[u8]>::from(&*frame));
         frame.clear();
         crate::pool::give(frame);
         sent?;
+        if let Some(frame) = waits {
+            self.link.append(None, &frame).await?;
+        }
         self.link.stats.notified();
         Ok(())
     }

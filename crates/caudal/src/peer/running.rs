@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::link::Link;
 use crate::batch::Batch;
 use crate::dispatch::{Exchange, Later};
+use crate::incident;
 
 /// Where the answer of a call goes.
 pub(super) enum Place {
@@ -196,7 +197,7 @@ async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bo
         }
     };
     // It may hold what others wait for, and it may panic when it is dropped.
-    exchange.guard(None, method, |_| drop(future));
+    incident::contain(method, || drop(future));
     if let (Some(id), Some(error)) = (id, answer) {
         exchange.error(id, &error);
     }

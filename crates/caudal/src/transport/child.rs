@@ -50,6 +50,13 @@ const TAIL: usize = 8 << 10;
 /// is closed its stdin is closed; if it does not end then, the whole group is asked
 /// to end, and killed at last. Dropping the transport kills the group at once.
 ///
+/// Nothing is dropped in a process that dies of a signal or calls
+/// [`exit`](std::process::exit): then the child only sees the end of its stdin, which
+/// ends every well-behaved one. A terminal's Ctrl-C reaches the other group no more
+/// than any other signal. Whoever starts programs that may ignore it waits for the
+/// signal (`tokio::signal::ctrl_c`) and shuts the peer down before it returns from
+/// `main`.
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use caudal::transport::{Child, Stderr};

@@ -154,6 +154,13 @@ impl Link {
         waits > 0 && waits >= self.config.limits.output
     }
 
+    /// Notes that work has ended that went on without its call.
+    pub(crate) fn leave_late(&self) {
+        let mut shared = self.lock();
+        self.uncount_in_flight(true);
+        self.call_driver(&mut shared);
+    }
+
     /// Notes that it has ended.
     pub(crate) fn leave(&self, key: usize, holds: bool) {
         let mut shared = self.lock();

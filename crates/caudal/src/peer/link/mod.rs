@@ -28,7 +28,7 @@ use crate::tap::{Direction, Tap};
 
 use incoming::RunningCall;
 pub(crate) use incoming::{member, same_id};
-pub(crate) use outgoing::{CallOptions, Extension};
+pub(crate) use outgoing::{Begun, CallOptions, Extension};
 use outgoing::{Outcome, Waiting};
 
 /// What the task of a connection and everybody who uses it share.
@@ -274,24 +274,30 @@ impl Link {
     /// # Cancel safety
     /// If it is dropped, nothing was appended.
     pub(crate) async fn append(&self, session: Option<u64>, frame: &[u8]) -> Result<(), CallError> {
-        while !self.try_append(session, frame)? {
-            self.wait_for_room().await;
-        }
-        Ok(())
+        self.append_calls(session, frame, &[]).await
     }
 
-    fn try_append(&self, session: Option<u64>, frame: &[u8]) -> Result<bool, CallError> {
-        let mut shared = self.lock();
+    /// The same if there is room at once.
+    pub(crate) fn append_now(&self, frame: &[u8]) -> Result<bool, CallError> {
+        self.try_append(&mut self.lock(), None, frame)
+    }
+
+    fn try_append(
+        &self,
+        shared: &mut Shared,
+        session: Option<u64>,
+        frame: &[u8],
+    ) -> Result<bool, CallError> {
         if let Some(reason) = &shared.closed {
             return Err(CallError::AlreadyClosed(reason.clone()));
         }
         if session.is_some_and(|session| session != shared.session) {
             return Err(CallError::Cancelled);
         }
-        let room = self.has_room(&shared);
+        let room = self.has_room(shared);
         if room {
             shared.out.extend_from_slice(frame);
-            self.output_waits(&mut shared);
+            self.output_waits(shared);
         }
         Ok(room)
     }
@@ -456,7 +462,7 @@ impl Link {
             if !matches!(waiting.outcome, Outcome::Open(_)) {
                 continue;
             }
-            let unsent = waiting.written == taken;
+            let unsent = waiting.written.is_none_or(|written| written == taken);
             let frame = match (unsent, &waiting.again) {
                 (true, _) => old
                     .get(waiting.place.clone())
@@ -465,7 +471,7 @@ impl Link {
             };
             match frame {
                 Some(frame) => keep.push((waiting.number, key, frame.to_vec(), unsent)),
-                None => lose.push((waiting.id, key)),
+                None => lose.push((waiting.id, key, unsent)),
             }
         }
         let failed = lose.len();
@@ -473,9 +479,9 @@ impl Link {
         let lost = frames(self.framing, &old).saturating_sub(kept);
         self.stats.dropped(lost as u64);
         let mut wakers = Vec::new();
-        for (id, key) in lose {
+        for (id, key, unsent) in lose {
             shared.pending.cancel(id);
-            wakers.extend(shared.settle(key, Err(CallError::Closed(reason.clone()))));
+            wakers.extend(shared.settle(key, Err(closed(reason, unsent))));
         }
         keep.sort_unstable();
         for (_, key, frame, _) in keep {
@@ -483,7 +489,7 @@ impl Link {
             shared.out.extend_from_slice(&frame);
             if let Some(waiting) = shared.calls.get_mut(key) {
                 waiting.place = start..shared.out.len();
-                waiting.written = taken;
+                waiting.written = Some(taken);
             }
         }
         shared.unsent = 0;
@@ -562,6 +568,14 @@ impl Shared {
                 self.out.clear();
             }
         }
+    }
+}
+
+/// How a call ends with its connection.
+fn closed(reason: &CloseReason, unsent: bool) -> CallError {
+    match unsent {
+        true => CallError::AlreadyClosed(reason.clone()),
+        false => CallError::Closed(reason.clone()),
     }
 }
 

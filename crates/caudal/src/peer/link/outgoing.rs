@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use caudal_core::{CallError, CallId, CloseReason, Id, Invalid, Response};
 use tokio::time::Instant;
 
-use super::{Link, Shared};
+use super::{Link, Shared, closed};
 
 /// A call of ours.
 pub(super) struct Waiting {
@@ -16,8 +16,9 @@ pub(super) struct Waiting {
     pub(super) outcome: Outcome,
     /// Its number among all calls of the connection.
     pub(super) number: u64,
-    /// `Shared::taken` when it was written, and where in `out` it stands.
-    pub(super) written: u64,
+    /// `Shared::taken` when it was written; none if it is in a batch that is not sent.
+    pub(super) written: Option<u64>,
+    /// Where in `out` it stands; nowhere by itself if it is in a batch.
     pub(super) place: std::ops::Range<usize>,
     /// Its frame, if it may be sent again.
     pub(super) again: Option<Box<[u8]>>,
@@ -36,6 +37,13 @@ pub(crate) struct Extension {
     pub(crate) token: Box<str>,
     pub(crate) by: Duration,
     pub(crate) ceiling: Instant,
+}
+
+/// A call that is written later.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub(crate) key: usize,
+    pub(crate) id: CallId,
 }
 
 /// How one call of ours is made.
@@ -70,6 +78,7 @@ impl Link {
                 Ok(())
             });
         let Ok(()) = written;
+        waiting.written = Some(shared.taken);
         waiting.place = start..shared.out.len();
         if options.idempotent && self.reconnects {
             waiting.again = shared.out.get(start..).map(Into::into);
@@ -79,16 +88,58 @@ impl Link {
     }
 
     /// Lets a caller wait for an answer to a call that is written later.
-    pub(crate) fn begin_call(
-        &self,
-        options: &mut CallOptions,
-    ) -> Result<(usize, CallId, u64), CallError> {
+    pub(crate) fn begin_call(&self, options: &mut CallOptions) -> Result<(Begun, u64), CallError> {
         let mut shared = self.lock();
         let key = self.insert_call(&mut shared, options)?;
+        // Its time runs.
+        self.call_driver(&mut shared);
         match shared.calls.get(key) {
-            Some(waiting) => Ok((key, waiting.id, shared.session)),
+            Some(waiting) => Ok((
+                Begun {
+                    key,
+                    id: waiting.id,
+                },
+                shared.session,
+            )),
             None => unreachable!("it was just inserted"),
         }
+    }
+
+    /// Appends a frame with calls that were begun before, when there is room for it.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, nothing was appended.
+    pub(crate) async fn append_calls(
+        &self,
+        session: Option<u64>,
+        frame: &[u8],
+        calls: &[Begun],
+    ) -> Result<(), CallError> {
+        while !self.try_append_calls(session, frame, calls)? {
+            self.wait_for_room().await;
+        }
+        Ok(())
+    }
+
+    fn try_append_calls(
+        &self,
+        session: Option<u64>,
+        frame: &[u8],
+        calls: &[Begun],
+    ) -> Result<bool, CallError> {
+        let mut shared = self.lock();
+        let appended = self.try_append(&mut shared, session, frame)?;
+        if appended {
+            let taken = shared.taken;
+            for begun in calls {
+                // Whose caller has gone, its place may be another's.
+                let waiting = shared.calls.get_mut(begun.key);
+                if let Some(waiting) = waiting.filter(|waiting| waiting.id == begun.id) {
+                    waiting.written = Some(taken);
+                }
+            }
+        }
+        Ok(appended)
     }
 
     fn insert_call(
@@ -104,7 +155,7 @@ impl Link {
             id,
             outcome: Outcome::Open(None),
             number: shared.made,
-            written: shared.taken,
+            written: None,
             place: 0..0,
             again: None,
             extend: options.extend.take(),
@@ -157,10 +208,10 @@ impl Link {
     }
 
     /// Gives up a call that was begun and never written.
-    pub(crate) fn abandon(&self, id: CallId) {
+    pub(crate) fn abandon(&self, id: CallId, why: CallError) {
         let mut shared = self.lock();
         if let Some(key) = shared.pending.cancel(id) {
-            let waker = shared.settle(key, Err(CallError::Cancelled));
+            let waker = shared.settle(key, Err(why));
             drop(shared);
             wake(waker);
         }
@@ -242,37 +293,39 @@ impl Link {
 impl Shared {
     pub(super) fn fail_calls(&mut self, reason: &CloseReason) -> Vec<Waker> {
         let failed: Vec<_> = self.pending.close(reason.clone()).collect();
-        let settled = failed.into_iter().filter_map(|(key, error)| {
+        let settled = failed.into_iter().filter_map(|(key, _)| {
             let unsent = self.calls.get(key).is_some_and(|call| self.is_unsent(call));
-            let error = match unsent {
-                true => CallError::AlreadyClosed(reason.clone()),
-                false => error,
-            };
-            self.settle(key, Err(error))
+            self.settle(key, Err(closed(reason, unsent)))
         });
         settled.collect()
     }
 
-    /// Whether a call is written and still here.
-    fn is_unsent(&self, call: &Waiting) -> bool {
-        call.written == self.taken && !call.place.is_empty()
+    /// Whether nothing of a call has been taken over to be sent.
+    pub(super) fn is_unsent(&self, call: &Waiting) -> bool {
+        call.written.is_none_or(|written| written == self.taken)
+    }
+
+    /// What is to be cut out of the output so that a call is never sent; `None` if it
+    /// has been, or will be with others.
+    fn own_piece(&self, call: &Waiting) -> Option<std::ops::Range<usize>> {
+        let alone = call.written.is_none() || !call.place.is_empty();
+        (alone && self.is_unsent(call)).then(|| call.place.clone())
     }
 
     /// Takes a call that was not sent out of the output; `false` if it was.
     fn take_back(&mut self, call: &Waiting) -> bool {
-        let unsent = self.is_unsent(call);
-        if unsent {
-            self.cut(call.place.clone());
-        }
-        unsent
+        let piece = self.own_piece(call);
+        let found = piece.is_some();
+        piece.into_iter().for_each(|piece| self.cut(piece));
+        found
     }
 
     /// The same for one that is settled, but still in its slot.
     fn take_back_settled(&mut self, key: usize) -> bool {
-        let Some(call) = self.calls.get(key).filter(|call| self.is_unsent(call)) else {
+        let Some(piece) = self.calls.get(key).and_then(|call| self.own_piece(call)) else {
             return false;
         };
-        self.cut(call.place.clone());
+        self.cut(piece);
         if let Some(call) = self.calls.get_mut(key) {
             call.place = 0..0;
         }
@@ -281,11 +334,14 @@ impl Shared {
 
     /// Cuts a piece out of the output, and moves up what is behind it.
     fn cut(&mut self, piece: std::ops::Range<usize>) {
+        if piece.is_empty() {
+            return;
+        }
         let rest = self.out.split_off(piece.end);
         self.out.truncate(piece.start);
         self.out.extend_from_slice(&rest);
         for (_, call) in &mut self.calls {
-            if call.written == self.taken && call.place.start >= piece.end {
+            if call.written == Some(self.taken) && call.place.start >= piece.end {
                 call.place = call.place.start - piece.len()..call.place.end - piece.len();
             }
         }
