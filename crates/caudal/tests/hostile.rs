@@ -344,7 +344,8 @@ async fn a_future_that_panics_after_its_answer_is_answered_once() {
     for waits in [false, true] {
         let router = odd().method("odd", move || PanicsWhenDropped(waits));
         let (server, mut raw) = Raw::serve(router, Config::default());
-        raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"odd"}"#).await;
+        raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"odd","params":[]}"#)
+            .await;
         assert_eq!(
             raw.json().await,
             json!({"jsonrpc": "2.0", "id": 1, "result": 7})
@@ -372,8 +373,9 @@ async fn who_sends_and_never_reads_is_given_up() {
             raw.send(&ask).await;
         }
     };
+    let hours = Duration::from_secs(10_000);
     let reason = tokio::select! {
-        reason = server.closed() => reason,
+        reason = timeout(hours, server.closed()) => reason.expect("both wait for ever"),
         () = flood => panic!("nothing stops the sender"),
     };
     let cause = std::error::Error::source(&reason).unwrap().to_string();
