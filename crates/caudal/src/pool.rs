@@ -36,3 +36,9 @@ pub(crate) fn give(buffer: BytesMut) {
         }
     });
 }
+
+/// How many this thread keeps just now.
+#[cfg(test)]
+pub(crate) fn free() -> usize {
+    FREE.with_borrow(Vec::len)
+}

@@ -318,6 +318,34 @@ async fn a_shutdown_ends_with_the_blocking_work_that_was_left_behind() {
     shutdown.await.expect("it is waited for too long");
 }
 
+/// Work that never began because its time was up counts no more than any other.
+#[test]
+fn blocking_work_that_never_began_is_not_counted_for_ever() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (let_go, held) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || held.recv());
+        let work = Method::blocking(|| Ok(())).timeout(Duration::from_millis(1));
+        let (peer, server) = Peer::pair(Router::new(), Router::new().method("work", work));
+        for _ in 0..3 {
+            assert!(peer.call::<_, ()>("work", ()).await.is_err());
+        }
+        let_go.send(()).unwrap();
+        busy.await.unwrap().unwrap();
+        let none = async {
+            while server.stats().in_flight > 0 {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let none = timeout(Duration::from_secs(60), none).await;
+        none.expect("they are counted for ever");
+    });
+}
+
 /// A future whose `Drop` panics after it was ready.
 struct PanicsWhenDropped(bool);
 

@@ -12,11 +12,12 @@ pub(super) async fn on_blocking_pool<R: IntoResult>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> R {
     let job = Job::new(link);
-    let done = Arc::clone(&job);
+    // Dropped with the work, also if that never begins.
+    let done = Done(Arc::clone(&job));
     let mut handle = Abandoned(
         job,
         tokio::task::spawn_blocking(move || {
-            let _done = Done(done);
+            let _done = done;
             work()
         }),
     );

@@ -324,3 +324,30 @@ impl fmt::Debug for Peer {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::{Config, Framing, Peer, Router, Stream};
+    use crate::pool;
+
+    /// Ten thousand that wait hold their messages, and not a large buffer each.
+    #[tokio::test]
+    async fn who_waits_for_room_holds_only_the_message() {
+        let (io, _other) = tokio::io::duplex(1);
+        let mut config = Config::default();
+        config.limits.output = 1;
+        let stream = Stream::new(io, Framing::Line, 1 << 20);
+        let peer = Peer::start_with(stream, Router::new(), config);
+        peer.notify("fills", ()).await.unwrap();
+        pool::give(pool::take());
+        let before = pool::free();
+        let mut waits = pin!(peer.notify("waits", ()));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(waits.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(pool::free(), before);
+    }
+}
