@@ -82,8 +82,16 @@ pub(crate) fn all() -> Vec<Case> {
             }
         ),
         case!(
-            "a message over the limit is answered, and the connection goes on",
+            "a message over the limit is answered with -32600",
             too_large,
+            Settings {
+                max_message: Some(2_000),
+                ..Settings::default()
+            }
+        ),
+        case!(
+            "after a message over the limit the connection goes on",
+            goes_on,
             Settings {
                 max_message: Some(2_000),
                 ..Settings::default()
@@ -181,7 +189,8 @@ async fn transcripts(world: World) -> Outcome {
         ),
     ];
     for (sent, expected) in transcripts {
-        let answers = Value::from(world.answers(sent).await);
+        let answers = world.answers(sent).await;
+        let answers = Value::from(answers.map_err(|ended| ended.why)?);
         let found = essence(&answers);
         check!(found == expected, "{sent}: {answers}");
     }
@@ -365,15 +374,50 @@ async fn overload(world: World) -> Outcome {
     Ok(())
 }
 
-async fn too_large(world: World) -> Outcome {
-    let peer = alone(&world).await;
+/// Whether these answers are the one to a message that is too large.
+fn is_refusal(answers: Vec<Value>) -> Outcome {
+    let answers = Value::from(answers);
+    let expected = json!([{"id": null, "code": -32600}]);
+    check!(essence(&answers) == expected, "{answers}");
+    Ok(())
+}
+
+fn long_call() -> String {
     let long = "x".repeat(3_000);
+    json!({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": [long]}).to_string()
+}
+
+async fn too_large(world: World) -> Outcome {
+    let answers = world.answers(&long_call()).await;
+    is_refusal(answers.unwrap_or_else(|ended| ended.answers))?;
+    let peer = alone(&world).await;
     let call = peer
-        .call::<_, Value>("echo", [&long])
+        .call::<_, Value>("echo", ["x".repeat(3_000)])
         .timeout(Duration::from_millis(500));
     let error = call.await.unwrap_err();
-    let goes_on: Result<i64, _> = peer.call("add", (1, 2)).await;
-    check!(goes_on.is_ok(), "{error:?}, and then {goes_on:?}");
+    let is_so = match (&error, world.kind) {
+        // The answer has no id, so it finds no call.
+        (CallError::Timeout, Kind::Memory | Kind::Stdio | Kind::Tcp | Kind::Unix)
+        | (CallError::Closed(_), Kind::WebSocket) => true,
+        (CallError::Remote(error), Kind::Post | Kind::Sse | Kind::Polling | Kind::Webhook) => {
+            i64::from(error.code) == -32600
+        }
+        _ => false,
+    };
+    check!(is_so, "{error:?}");
+    Ok(())
+}
+
+async fn goes_on(world: World) -> Outcome {
+    let answers = world.answers(&long_call()).await;
+    is_refusal(answers.map_err(|ended| ended.why)?)?;
+    let peer = alone(&world).await;
+    let call = peer
+        .call::<_, Value>("echo", ["x".repeat(3_000)])
+        .timeout(Duration::from_millis(500));
+    check!(call.await.is_err(), "it was served");
+    let sum: i64 = peer.call("add", (1, 2)).await.map_err(text)?;
+    check!(sum == 3, "{sum}");
     Ok(())
 }
 

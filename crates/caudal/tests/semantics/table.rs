@@ -22,8 +22,9 @@ const NOTES: &str = "
   what bounds them is how many connections there may be.
 - In memory and on stdio the server has one client and ends with it; stdio's own tests
   are about that.
-- A WebSocket ends after a message that is too large (close code 1009), as the
-  protocol asks; all others go on.
+- A message that is too large is answered with an error that has no id: by POST with
+  status 413, and then its call ends with that error; on the others the call waits for
+  its own time. A WebSocket ends after it (close code 1009), as the protocol asks.
 - What each medium cannot do at all is at the end of [HTTP.md](HTTP.md).
 ";
 

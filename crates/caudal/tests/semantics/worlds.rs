@@ -198,7 +198,7 @@ impl World {
     }
 
     /// What is answered to these bytes.
-    pub(crate) async fn answers(&self, text: &str) -> Vec<serde_json::Value> {
+    pub(crate) async fn answers(&self, text: &str) -> raw::Answers {
         let config = self.settings.config();
         match self.kind {
             Kind::Memory => {
@@ -227,9 +227,9 @@ impl World {
                 raw::over_lines(stream, text).await
             }
             Kind::WebSocket => raw::over_websocket(&self.address, text).await,
-            Kind::Post => raw::over_post(&self.address, text, false).await,
+            Kind::Post => raw::over_post(&self.address, text).await,
             Kind::Sse | Kind::Polling | Kind::Webhook => {
-                raw::over_post(&self.address, text, true).await
+                raw::over_session(&self.address, self.kind, text).await
             }
         }
     }
