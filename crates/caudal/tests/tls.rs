@@ -2,6 +2,9 @@
 #![cfg(feature = "tls")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
+#[path = "support/root.rs"]
+mod root;
+
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +13,7 @@ use caudal::http::{Options, Parts};
 use caudal::tls::{ClientTls, PeerCertificate, Pem, ServerTls, TlsError};
 use caudal::{Error, Extensions, Router, Server, serve};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use root::Root;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -22,37 +25,6 @@ use tokio_rustls::rustls::{self, ClientConfig, ProtocolVersion, RootCertStore, v
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
 const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":3}"#;
-
-/// Whoever issues certificates.
-struct Root {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Root {
-    fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        let issuer = Issuer::new(params, key);
-        Self { pem, issuer }
-    }
-
-    /// A certificate and its key.
-    fn issue(&self, name: &str) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        (certificate.pem(), key.serialize_pem())
-    }
-
-    fn server(&self) -> ServerTls {
-        let (chain, key) = self.issue("localhost");
-        ServerTls::new(chain, key).unwrap()
-    }
-}
 
 /// A client that believes one root.
 struct Client {
@@ -190,12 +162,35 @@ async fn a_post_is_answered_with_either_version() {
     }
 }
 
+#[cfg(feature = "ws")]
 #[tokio::test]
 async fn wss_is_served_like_https() {
+    use std::net::TcpStream;
     let root = Root::new("a");
     let served = serve("wss://127.0.0.1:0/rpc", router()).http(with(root.server()));
     let server = served.await.unwrap();
-    answered(Client::of(&root).post(&server).await);
+    let client = Client::of(&root);
+    answered(client.post(&server).await);
+    let (config, port) = (Arc::new(client.config()), port(&server));
+    let spoken = tokio::task::spawn_blocking(move || {
+        let name = ServerName::try_from("localhost").unwrap();
+        let tls = rustls::ClientConnection::new(config, name).unwrap();
+        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let limit = Some(Duration::from_secs(60));
+        socket.set_read_timeout(limit).unwrap();
+        let stream = rustls::StreamOwned::new(tls, socket);
+        let (mut socket, _) = tungstenite::client("wss://localhost/rpc", stream).unwrap();
+        for _ in 0..2 {
+            socket.send(CALL.into()).unwrap();
+            assert_eq!(socket.read().unwrap().into_text().unwrap(), ANSWER);
+        }
+        socket.close(None).unwrap();
+        assert!(socket.read().unwrap().is_close());
+        // Without close_notify this is another error.
+        let end = socket.read().unwrap_err();
+        assert!(matches!(end, tungstenite::Error::ConnectionClosed), "{end}");
+    });
+    spoken.await.unwrap();
 }
 
 #[tokio::test]
