@@ -1,7 +1,7 @@
 //! A router in an axum application, beside its own routes and layers.
 //!
 //! ```text
-//! cargo run -p caudal-examples --example axum
+//! cargo run --example axum
 //! curl localhost:4200/health
 //! curl localhost:4200/rpc -H 'content-type: application/json' \
 //!     -d '{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}'
@@ -23,6 +23,8 @@ use tower_http::cors::CorsLayer;
 use tower_http::trace::TraceLayer;
 
 const PAGE: &str = "https://app.example.com";
+/// Where the id of a session is, unless `Options::session_header` says otherwise.
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -42,8 +44,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .allow_headers([
             header::CONTENT_TYPE,
             header::AUTHORIZATION,
-            HeaderName::from_static("mcp-session-id"),
-        ]);
+            // What a page says in a session, by itself or as MCP has it.
+            SESSION,
+            HeaderName::from_static("last-event-id"),
+            HeaderName::from_static("mcp-protocol-version"),
+            HeaderName::from_static("prefer"),
+        ])
+        // A page that opens a session must see its id.
+        .expose_headers([SESSION]);
     let app = axum::Router::new()
         .route("/health", get(|| async { "well\n" }))
         .route_service("/rpc", rpc.clone())

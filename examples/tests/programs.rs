@@ -8,7 +8,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -534,4 +534,189 @@ fn layers_see_the_calls_of_a_batch_one_at_a_time() {
             "  [ada] add failed: Too many requests (code -32029)",
         ]
     );
+}
+
+/// Pages of this origin may use the axum application.
+const PAGE: &str = "https://app.example.com";
+
+/// The axum application, and where it listens.
+fn axum() -> (Program, String) {
+    let mut server = Program::start("axum", &["127.0.0.1:0"]);
+    let line = server.line();
+    let address = line.strip_prefix("listening on http://").unwrap();
+    let address = address.strip_suffix("/rpc").unwrap().to_owned();
+    (server, address)
+}
+
+/// A response whose body is still to be read.
+struct Response {
+    status: u16,
+    headers: Vec<(String, String)>,
+    io: BufReader<TcpStream>,
+}
+
+impl Response {
+    /// Sends a request on a connection of its own.
+    fn to(address: &str, verb: &str, headers: &[&str], body: &str) -> Self {
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(LIMIT)).unwrap();
+        let length = body.len();
+        let headers = [headers, &["Connection: close"]].concat().join("\r\n");
+        let head = format!("{verb} /rpc HTTP/1.1\r\nHost: {address}\r\n{headers}");
+        let text = format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}");
+        socket.write_all(text.as_bytes()).unwrap();
+        let mut response = Self {
+            status: 0,
+            headers: Vec::new(),
+            io: BufReader::new(socket),
+        };
+        let line = response.line();
+        response.status = line.split(' ').nth(1).unwrap().parse().unwrap();
+        while let Some((name, value)) = response.line().split_once(": ") {
+            let header = (name.to_ascii_lowercase(), value.to_owned());
+            response.headers.push(header);
+        }
+        response
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert_ne!(self.io.read_line(&mut line).unwrap(), 0, "it has ended");
+        line.trim_end().to_owned()
+    }
+
+    /// All values of a header, with commas between.
+    fn header(&self, name: &str) -> String {
+        let own = self.headers.iter().filter(|(own, _)| own == name);
+        let values: Vec<&str> = own.map(|(_, value)| value.as_str()).collect();
+        values.join(",")
+    }
+
+    /// The body, with its chunks put together.
+    fn body(mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        if self.header("transfer-encoding") != "chunked" {
+            self.io.read_to_end(&mut body).unwrap();
+            return body;
+        }
+        loop {
+            let size = usize::from_str_radix(&self.line(), 16).unwrap();
+            let mut chunk = vec![0; size + 2];
+            self.io.read_exact(&mut chunk).unwrap();
+            body.extend_from_slice(&chunk[..size]);
+            if size == 0 {
+                return body;
+            }
+        }
+    }
+
+    /// The data of the next event.
+    fn event(&mut self) -> String {
+        loop {
+            if let Some(data) = self.line().strip_prefix("data: ") {
+                return data.to_owned();
+            }
+        }
+    }
+}
+
+const JSON: &str = "Content-Type: application/json";
+const ADD: &str = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
+
+#[test]
+fn an_axum_application_lets_one_page_use_sessions() {
+    let (_server, address) = axum();
+    let asked = "content-type,authorization,prefer,last-event-id,mcp-protocol-version,\
+                 mcp-session-id";
+    let asks = |origin: &str| {
+        let origin = format!("Origin: {origin}");
+        let headers = format!("Access-Control-Request-Headers: {asked}");
+        let method = "Access-Control-Request-Method: POST";
+        Response::to(&address, "OPTIONS", &[&origin, method, &headers], "")
+    };
+    let good = asks(PAGE);
+    assert_eq!(good.status, 200);
+    assert_eq!(good.header("access-control-allow-origin"), PAGE);
+    let methods = good.header("access-control-allow-methods");
+    assert!(methods.split(',').any(|one| one == "POST"), "{methods}");
+    let allowed = good.header("access-control-allow-headers");
+    for name in asked.split(',') {
+        assert!(allowed.split(',').any(|one| one == name), "{allowed}");
+    }
+    // The layer names the page that it allows, and no browser takes that for another.
+    let bad = asks("https://evil.example.com");
+    assert_eq!(bad.header("access-control-allow-origin"), PAGE);
+    let origin = "Origin: https://evil.example.com";
+    let bad = Response::to(&address, "POST", &[JSON, origin], ADD);
+    assert_eq!(bad.status, 403);
+    let origin = format!("Origin: {PAGE}");
+    let accept = "Accept: application/json";
+    let opened = Response::to(&address, "GET", &[&origin, accept], "");
+    assert_eq!(opened.status, 200);
+    assert_eq!(opened.header("access-control-allow-origin"), PAGE);
+    let exposed = opened.header("access-control-expose-headers");
+    assert_eq!(exposed, "mcp-session-id");
+    assert_eq!(opened.header("mcp-session-id").len(), 32);
+}
+
+#[test]
+fn an_axum_application_compresses_what_is_large() {
+    let (_server, address) = axum();
+    let long = r#"{"jsonrpc":"2.0","id":1,"method":"long","params":[50000]}"#;
+    let plain = Response::to(&address, "POST", &[JSON], long);
+    assert_eq!(
+        (plain.status, &*plain.header("content-encoding")),
+        (200, "")
+    );
+    let plain = plain.body();
+    let answer: Value = serde_json::from_slice(&plain).unwrap();
+    assert_eq!(answer["result"], "=".repeat(50_000));
+    let gzip = "Accept-Encoding: gzip";
+    let packed = Response::to(&address, "POST", &[JSON, gzip], long);
+    assert_eq!(packed.status, 200);
+    assert_eq!(packed.header("content-encoding"), "gzip");
+    let packed = packed.body();
+    assert!(packed.starts_with(&[0x1f, 0x8b]) && packed.len() < plain.len() / 10);
+    // The last that gzip says is how much it has packed.
+    let length = u32::try_from(plain.len()).unwrap().to_le_bytes();
+    assert!(packed.ends_with(&length));
+}
+
+#[tokio::test]
+async fn an_axum_application_speaks_websocket_through_its_layers() {
+    let (_server, address) = axum();
+    let peer = caudal::connect(&*format!("ws://{address}/rpc"));
+    let peer = peer.await.unwrap();
+    for n in 0..3_i64 {
+        let sum: i64 = peer.call("add", (n, 1)).timeout(LIMIT).await.unwrap();
+        assert_eq!(sum, n + 1);
+    }
+    let long: String = peer.call("long", (50_000,)).timeout(LIMIT).await.unwrap();
+    assert_eq!(long.len(), 50_000);
+}
+
+#[test]
+fn an_axum_application_holds_no_event_back_and_ends_in_good_order() {
+    let (mut server, address) = axum();
+    let accept = ["Accept: text/event-stream", "Accept-Encoding: gzip"];
+    let mut events = Response::to(&address, "GET", &accept, "");
+    assert_eq!(events.status, 200);
+    assert_eq!(events.header("content-type"), "text/event-stream");
+    assert_eq!(events.header("content-encoding"), "");
+    let session = events.header("mcp-session-id");
+    assert_eq!(events.event(), session);
+    let session = format!("Mcp-Session-Id: {session}");
+    // The stream goes on, so what is held back for more of it never comes.
+    for _ in 0..3 {
+        let headers = [JSON, &*session, "Prefer: respond-async"];
+        let accepted = Response::to(&address, "POST", &headers, ADD);
+        assert_eq!(accepted.status, 202);
+        let answer: Value = serde_json::from_str(&events.event()).unwrap();
+        assert_eq!((&answer["id"], &answer["result"]), (&json!(1), &json!(3)));
+    }
+    let interrupt = format!("kill -INT {}", server.child.id());
+    let status = Command::new("sh").args(["-c", &interrupt]).status();
+    assert!(status.unwrap().success());
+    while events.line() != "event: end" {}
+    assert!(server.end().0.success());
 }
