@@ -322,6 +322,23 @@ async fn foreign_hosts_and_origins_are_refused() {
 }
 
 #[tokio::test]
+async fn a_foreign_host_is_refused_whatever_is_asked() {
+    let server = serve().await;
+    let page = "Origin: http://evil.example.com\r\nAccess-Control-Request-Method: POST\r\n";
+    for verb in ["GET", "DELETE", "PUT", "OPTIONS", "PATCH"] {
+        // The page of such a host says that it is at home.
+        for more in ["", "Accept: text/event-stream\r\n", page] {
+            let answer = ask(&server, verb, &format!("Host: evil.example.com\r\n{more}")).await;
+            let allowed = answer.header("access-control-allow-origin");
+            assert_eq!((answer.status, allowed), (403, None), "{verb} {more}");
+            assert_eq!(answer.header("mcp-session-id"), None);
+        }
+        let answer = ask(&server, verb, "Host: localhost\r\n").await;
+        assert_ne!(answer.status, 403, "{verb}");
+    }
+}
+
+#[tokio::test]
 async fn a_page_of_another_site_cannot_ask_without_an_origin() {
     let server = serve().await;
     for (site, refused) in [

@@ -246,6 +246,33 @@ async fn a_client_comes_back_to_a_server_that_was_restarted() {
     let _ = std::fs::remove_file(path);
 }
 
+#[cfg(all(feature = "sse", feature = "polling"))]
+#[tokio::test]
+async fn a_session_is_opened_again_with_a_server_that_was_restarted() {
+    for kind in ["#sse", "#poll"] {
+        let calls = Arc::default();
+        let listen: Endpoint = "http://127.0.0.1:0/rpc".parse().unwrap();
+        let mut server = start(&listen, methods(&calls)).await;
+        let listen = server.endpoint().clone();
+        let endpoint: Endpoint = format!("{listen}{kind}").parse().unwrap();
+        let (connecting, mut told) = again(endpoint);
+        let peer = connecting.await.unwrap();
+        let mut states = peer.watch();
+        for round in 1..=2 {
+            let hangs = call(&peer, "hang");
+            eventually("it runs", || calls.load(SeqCst) == round).await;
+            stop(server).await;
+            assert!(within(hangs).await.unwrap().is_err(), "{kind}");
+            until(&mut states, is_connecting).await;
+            server = start(&listen, methods(&calls)).await;
+            until(&mut states, is_connected).await;
+            assert_eq!(within(told.recv()).await.unwrap().failed, 1, "{kind}");
+            let sum: i64 = within(peer.call("add", (1, 2))).await.unwrap();
+            assert_eq!(sum, 3, "{kind}");
+        }
+    }
+}
+
 /// Proves: A53
 #[tokio::test]
 async fn a_call_that_was_sent_fails_and_may_have_run() {

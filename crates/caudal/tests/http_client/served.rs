@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use caudal::http::{ClientOptions, Options};
 use caudal::{Context, Peer, Router, Server};
 use tokio::sync::mpsc;
 
@@ -74,5 +75,31 @@ async fn a_session_ends_at_both_ends() {
         assert!(peer.closed().await.is_local(), "{kind}");
         let closed = tokio::time::timeout(Duration::from_secs(60), there.closed());
         closed.await.expect(kind);
+    }
+}
+
+#[tokio::test]
+async fn the_header_of_sessions_may_have_another_name() {
+    let name = http::HeaderName::from_static("x-session");
+    let (mut options, mut client) = (Options::default(), ClientOptions::default());
+    options.session_header = name.clone();
+    client.session_header = name;
+    let ask = Router::new().method("ask", |cx: Context, (n,): (i64,)| async move {
+        let doubled: i64 = cx.peer().call("double", (n,)).await?;
+        Ok(doubled)
+    });
+    let serve = caudal::serve("http://127.0.0.1:0/rpc", ask).http(options);
+    let server = serve.await.unwrap();
+    for kind in ["#sse", "#poll"] {
+        let url = format!("{}{kind}", server.endpoint());
+        let double = Router::new().method("double", |(n,): (i64,)| Ok(n * 2));
+        let connect = caudal::connect(&*url).router(double);
+        let peer = connect.http(client.clone()).await.unwrap();
+        let ask = peer.call::<_, i64>("ask", (21,));
+        assert_eq!(
+            ask.timeout(Duration::from_secs(30)).await.unwrap(),
+            42,
+            "{kind}"
+        );
     }
 }

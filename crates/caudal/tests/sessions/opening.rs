@@ -24,6 +24,19 @@ async fn a_session_is_opened_used_and_ended() {
 }
 
 #[tokio::test]
+async fn every_id_is_another_one() {
+    let site = Site::new().await;
+    let mut ids = std::collections::HashSet::new();
+    for _ in 0..50 {
+        for id in [site.open().await.session, site.open_polling().await.session] {
+            let is_hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+            assert!(id.len() == 32 && id.bytes().all(is_hex), "{id}");
+            assert!(ids.insert(id), "it was there before");
+        }
+    }
+}
+
+#[tokio::test]
 async fn only_the_call_of_its_method_opens_a_session() {
     let site = Site::new().await;
     let mut raw = site.raw().await;
@@ -44,6 +57,23 @@ async fn only_the_call_of_its_method_opens_a_session() {
     let site = Site::with(options, Config::default()).await;
     let reply = site.raw().await.ask("POST", "/", &[JSON], INITIALIZE).await;
     assert_eq!(reply.header("mcp-session-id"), None);
+}
+
+#[tokio::test]
+async fn a_header_of_another_name_is_the_only_one() {
+    let mut options = Options::default();
+    options.session_header = http::HeaderName::from_static("x-session");
+    let site = Site::with(options, Config::default()).await;
+    let mut raw = site.raw().await;
+    let reply = raw.ask("POST", "/", &[JSON], INITIALIZE).await;
+    assert_eq!(reply.header("mcp-session-id"), None);
+    let id = reply.header("x-session").unwrap().to_owned();
+    for (name, status) in [("X-Session", 204), ("Mcp-Session-Id", 405)] {
+        let session = format!("{name}: {id}");
+        let wait = "Prefer: wait=0";
+        let reply = raw.ask("GET", "/", &[&session, wait], "").await;
+        assert_eq!(reply.status, status, "{name}");
+    }
 }
 
 #[tokio::test]
