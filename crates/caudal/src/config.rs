@@ -8,6 +8,7 @@ use caudal_core::{IdFormat, Policy};
 
 use crate::dialect::Dialect;
 use crate::tap::Tap;
+use crate::trace::TracePlace;
 
 /// How a connection behaves. One value serves all three ways to get one:
 /// [`serve`](crate::serve()), [`connect`](crate::connect()) and
@@ -50,6 +51,8 @@ pub struct Config {
     pub dialect: Dialect,
     /// Who sees every message.
     pub tap: Option<Arc<dyn Tap>>,
+    /// Where messages have their trace context; nowhere by default.
+    pub trace: TracePlace,
 }
 
 impl Default for Config {
@@ -64,6 +67,7 @@ impl Default for Config {
             id_format: IdFormat::Integer,
             dialect: Dialect::default(),
             tap: None,
+            trace: TracePlace::Off,
         }
     }
 }
@@ -80,6 +84,7 @@ impl fmt::Debug for Config {
             .field("id_format", &self.id_format)
             .field("dialect", &self.dialect)
             .field("tap", &self.tap.is_some())
+            .field("trace", &self.trace)
             .finish()
     }
 }

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::extensions::Extensions;
 use crate::peer::{Link, Peer};
+use crate::trace::TraceContext;
 
 /// The call that a handler serves: who called, as what, and whether it still
 /// matters.
@@ -31,6 +32,7 @@ struct Inner {
     id: Option<Box<str>>,
     cancelled: CancellationToken,
     extensions: Extensions,
+    trace: Option<Box<TraceContext>>,
 }
 
 impl Context {
@@ -79,6 +81,23 @@ impl Context {
         &self.0.extensions
     }
 
+    /// The trace that the call belongs to, if it came with one where
+    /// [`Config::trace`](crate::Config::trace) says.
+    ///
+    /// ```
+    /// use caudal::{Context, Router};
+    ///
+    /// let router = Router::new().method("relay", |cx: Context| async move {
+    ///     // The call that it makes belongs to the same trace.
+    ///     Ok(cx.peer().call::<_, String>("name", ()).trace(cx.trace()).await?)
+    /// });
+    /// # let _ = router;
+    /// ```
+    #[must_use]
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.0.trace.as_deref()
+    }
+
     pub(crate) fn token(&self) -> &CancellationToken {
         &self.0.cancelled
     }
@@ -104,6 +123,7 @@ pub(crate) struct Maker<'c, 'a> {
     pub(crate) caller: Option<&'c Arc<Link>>,
     pub(crate) method: &'c Arc<str>,
     pub(crate) id: Option<Id<'a>>,
+    pub(crate) trace: Option<Box<TraceContext>>,
     pub(crate) context: Option<Context>,
 }
 
@@ -119,6 +139,7 @@ impl Maker<'_, '_> {
                 id: self.id.map(|id| id.as_str().into()),
                 cancelled: self.link.token(),
                 extensions: Extensions::default(),
+                trace: self.trace.take(),
             }))
         };
         self.context.get_or_insert_with(make).clone()

@@ -25,6 +25,7 @@ use crate::handler::{Running, Settings};
 use crate::incident;
 use crate::peer::Link;
 use crate::router::Router;
+use crate::trace::{self, TraceContext, TracePlace, Traces};
 use crate::watched::{Watched, shown};
 
 /// A call whose handler is not ready yet.
@@ -114,6 +115,8 @@ pub(crate) struct Exchange<'c> {
     /// Whether `out` is the connection's own, so that what handlers have sent
     /// themselves belongs into it too.
     pub(crate) inline: bool,
+    /// What the next call came with.
+    trace: Option<Box<TraceContext>>,
     /// Whether the last call was answered, or owed no answer.
     answered: bool,
     /// Whether the last answer was an error.
@@ -129,6 +132,7 @@ impl<'c> Exchange<'c> {
             out,
             framing: Some(link.framing),
             inline: true,
+            trace: None,
             answered: false,
             failed: false,
         }
@@ -297,19 +301,22 @@ fn log_failed_notification(method: &str, error: &JsonRpcError) {
 #[inline]
 pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) -> Dispatched {
     let link = exchange.link;
+    if link.config.trace != TracePlace::Off {
+        return traced(router, frame, exchange);
+    }
     let mut decoder = Decoder::new(frame, &link.config.policy);
     // Reading params ahead pays when their type is known; conventions are not
     // handlers and are seen in full.
     if let Some(name) = decoder.method_before_params() {
         if link.knows(&name) {
-            return message(router, &decoder.finish(), exchange);
+            return message(router, &decoder.finish(), Traces::default(), exchange);
         }
         let work =
             AssertUnwindSafe(|| call(router, &name, Arriving::Partly(&mut decoder), exchange));
         return match catch_unwind(work) {
             Ok(Invoked::Done) => Dispatched::Done,
             Ok(Invoked::Later(later)) => Dispatched::Later(later),
-            Ok(Invoked::Not(other)) => message(router, &other, exchange),
+            Ok(Invoked::Not(other)) => message(router, &other, Traces::default(), exchange),
             Err(payload) => {
                 let error = incident::report_panic(&name, &*payload);
                 // It may have come after the answer; or from somebody's `Deserialize`,
@@ -325,21 +332,34 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
             }
         };
     }
-    message(router, &decoder.finish(), exchange)
+    message(router, &decoder.finish(), Traces::default(), exchange)
 }
 
-/// Runs a decoded message.
+/// The same where calls may have a trace context.
+#[cold]
+fn traced(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) -> Dispatched {
+    let config = &exchange.link.config;
+    let decoded = decode(frame, &config.policy);
+    let traces = Traces::find(config.trace, frame, &decoded);
+    message(router, &decoded, traces, exchange)
+}
+
+/// Runs a decoded message; its calls have these trace contexts.
 pub(crate) fn message(
     router: &Router,
     message: &Message<'_>,
+    mut traces: Traces,
     exchange: &mut Exchange<'_>,
 ) -> Dispatched {
     match message {
-        Message::Batch(entries) => batch(router, entries, exchange),
-        single => match entry(router, single, exchange) {
-            Some(later) => Dispatched::Later(later),
-            None => Dispatched::Done,
-        },
+        Message::Batch(entries) => batch(router, entries, traces, exchange),
+        single => {
+            exchange.trace = traces.next(single);
+            match entry(router, single, exchange) {
+                Some(later) => Dispatched::Later(later),
+                None => Dispatched::Done,
+            }
+        }
     }
 }
 
@@ -365,6 +385,9 @@ fn entry(router: &Router, message: &Message<'_>, exchange: &mut Exchange<'_>) ->
         }
         _ => return None,
     };
+    // Where they were written for the context alone, the caller gave none.
+    let meta = exchange.trace.is_some() && exchange.link.config.trace == TracePlace::Meta;
+    let params = params.filter(|params| !meta || !trace::is_all(*params));
     match exchange.guard(id, name, |exchange| {
         call(router, name, Arriving::Whole { id, params }, exchange)
     }) {
@@ -402,6 +425,7 @@ fn call<'a>(
         caller: exchange.caller,
         method,
         id: None,
+        trace: exchange.trace.take(),
         context: None,
     };
     let invoke = &route.method.invoke;
@@ -421,7 +445,12 @@ fn call<'a>(
 }
 
 /// Runs the entries of a batch; their answers keep the order of the entries.
-fn batch(router: &Router, entries: &[Message<'_>], exchange: &mut Exchange<'_>) -> Dispatched {
+fn batch(
+    router: &Router,
+    entries: &[Message<'_>],
+    mut traces: Traces,
+    exchange: &mut Exchange<'_>,
+) -> Dispatched {
     let (link, caller) = (exchange.link, exchange.caller);
     let mut batch = Batch::with_room(entries.len());
     let mut later = Vec::new();
@@ -429,6 +458,7 @@ fn batch(router: &Router, entries: &[Message<'_>], exchange: &mut Exchange<'_>) 
         let place = batch.begin();
         let mut inner = Exchange::for_entry(link, &mut batch.text);
         inner.caller = caller;
+        inner.trace = traces.next(message);
         let full = link.is_full(later.len()) || inner.out.len() >= link.config.limits.output;
         let waits = match message {
             Message::Request(request) if full => {

@@ -79,6 +79,7 @@ impl Incoming {
             caller: None,
             method: self.context.name(),
             id: self.context.id(),
+            trace: None,
             context: Some(self.context.clone()),
         };
         Ok((maker, params))

@@ -137,7 +137,8 @@
 //! # Seen from outside
 //! `tracing` has a span for each connection and call, [`Peer::stats`] the counts,
 //! [`Config::tap`] every message with [secrets left out](Redacted). With the
-//! feature `metrics`, calls are counted and timed by method.
+//! feature `metrics`, calls are counted and timed by method. [`Config::trace`] has calls
+//! carry a [trace context](TraceContext).
 //!
 //! The log is seen by a subscriber, such as `tracing_subscriber::fmt::init()` in
 //! `main`; without one it goes nowhere. Internal errors are at ERROR. What the other
@@ -191,6 +192,7 @@ mod stats;
 mod tap;
 mod time;
 mod together;
+mod trace;
 pub mod transport;
 mod watched;
 
@@ -217,6 +219,7 @@ pub use server::{Serve, Server, serve};
 pub use state::{State, StateWatch};
 pub use stats::Stats;
 pub use tap::{Direction, Redacted, Tap};
+pub use trace::{TraceContext, TracePlace};
 #[cfg(feature = "http")]
 pub use transport::http;
 #[cfg(feature = "tls")]

@@ -9,13 +9,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use caudal_core::{CallError, RequestId, encode};
+use bytes::BytesMut;
+use caudal_core::encode::{self, Prepared};
+use caudal_core::{CallError, EncodeError, RequestId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
 use super::link::{CallOptions, Extension, Link};
 use crate::time::after;
+use crate::trace::{TraceContext, TracePlace};
 use crate::watched::shown;
 
 /// A call that is about to be made; made by [`Peer::call`](crate::Peer::call).
@@ -38,6 +41,7 @@ pub struct Call<'a, P, T> {
     timeout: Duration,
     idempotent: bool,
     extend: Option<(RequestId, Duration)>,
+    trace: Option<&'a TraceContext>,
     result: PhantomData<fn() -> T>,
 }
 
@@ -50,6 +54,7 @@ impl<'a, P, T> Call<'a, P, T> {
             timeout: link.config.call_timeout,
             idempotent: false,
             extend: None,
+            trace: None,
             result: PhantomData,
         }
     }
@@ -76,6 +81,18 @@ impl<'a, P, T> Call<'a, P, T> {
         self
     }
 
+    /// Sends this trace context with the call, where
+    /// [`Config::trace`](crate::Config::trace) says; with
+    /// [`TracePlace::Off`](crate::TracePlace::Off) it sends nothing.
+    ///
+    /// Nor does it with [`TracePlace::Meta`](crate::TracePlace::Meta) if the params are an
+    /// array, or have a context in their own `_meta`. A handler passes on what it was
+    /// called with by [`.trace(cx.trace())`](crate::Context::trace).
+    pub fn trace(mut self, trace: impl Into<Option<&'a TraceContext>>) -> Self {
+        self.trace = trace.into();
+        self
+    }
+
     fn options(&self) -> CallOptions {
         let now = Instant::now();
         let timed = !self.timeout.is_zero();
@@ -91,6 +108,23 @@ impl<'a, P, T> Call<'a, P, T> {
                 })
             }),
         }
+    }
+}
+
+impl<P: Serialize, T> Call<'_, P, T> {
+    fn prepare<'s>(&self, scratch: &'s mut Vec<u8>) -> Result<Prepared<'s>, EncodeError> {
+        match self.traced(TracePlace::Meta) {
+            None => encode::prepare(scratch, self.method, &self.params),
+            Some(trace) => {
+                let params = trace.in_meta(&self.params).map_err(EncodeError::Value)?;
+                encode::prepare(scratch, self.method, &params)
+            }
+        }
+    }
+
+    /// The trace context, if this is its place.
+    fn traced(&self, place: TracePlace) -> Option<&TraceContext> {
+        self.trace.filter(|_| self.link.config.trace == place)
     }
 }
 
@@ -170,10 +204,23 @@ impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
             }
             let options = options.get_or_insert_with(|| this.call.options());
             let mut scratch = SCRATCH.take();
-            let started = encode::prepare(&mut scratch, this.call.method, &this.call.params)
+            let members = this.call.traced(TracePlace::TopLevel);
+            let members = members.map(TraceContext::members);
+            let started = this
+                .call
+                .prepare(&mut scratch)
                 .map_err(CallError::from)
                 .and_then(|prepared| {
-                    let write = |out: &mut bytes::BytesMut, id| prepared.call(out, id);
+                    let write = |out: &mut BytesMut, id| {
+                        prepared.call(out, id);
+                        if let Some(members) = &members {
+                            // In the place of the last brace.
+                            out.truncate(out.len() - 1);
+                            for piece in [",", members, "}"] {
+                                out.extend_from_slice(piece.as_bytes());
+                            }
+                        }
+                    };
                     this.call.link.try_call(options, write)
                 });
             if scratch.capacity() <= KEPT {

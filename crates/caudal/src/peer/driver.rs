@@ -25,6 +25,7 @@ use crate::pool;
 use crate::router::Router;
 use crate::state::State;
 use crate::time::after;
+use crate::trace::Traces;
 use crate::transport::{ReceiveError, ShuttingDown, Transport};
 
 /// Output is sent when there is so much of it, even if more frames wait.
@@ -405,6 +406,7 @@ impl Core {
     fn hold(&mut self, frame: &[u8]) {
         let link = Arc::clone(&self.link);
         let mut message = decode(frame, &link.config.policy);
+        let traces = Traces::find(link.config.trace, frame, &message);
         if let Message::Batch(entries) = &mut message {
             // Responses never wait.
             entries.retain(|entry| match entry {
@@ -441,7 +443,7 @@ impl Core {
                 link.count_in_flight(true);
                 self.queue.push(frame, &message);
             }
-            Message::Notification(_) if !self.must_wait() => self.start(&message),
+            Message::Notification(_) if !self.must_wait() => self.start(&message, traces),
             Message::Notification(_) if queue_full => {
                 link.stats.dropped(1);
                 tracing::warn!(target: "caudal", "a notification was dropped: too many wait");
@@ -450,9 +452,9 @@ impl Core {
             Message::Batch(entries) if self.refusing || (queue_full && self.must_wait()) => {
                 self.refuse_batch(entries);
             }
-            Message::Batch(_) if !self.must_wait() => self.start(&message),
+            Message::Batch(_) if !self.must_wait() => self.start(&message, traces),
             Message::Notification(_) | Message::Batch(_) => self.queue.push(frame, &message),
-            _ => self.start(&message),
+            _ => self.start(&message, traces),
         }
     }
 
@@ -520,10 +522,11 @@ impl Core {
             self.link.uncount_in_flight(queued.id.is_some());
             let link = Arc::clone(&self.link);
             let mut message = decode(&queued.frame, &link.config.policy);
+            let traces = Traces::find(link.config.trace, &queued.frame, &message);
             if let Message::Batch(entries) = &mut message {
                 entries.retain(|entry| !matches!(entry, Message::Response(_)));
             }
-            self.start(&message);
+            self.start(&message, traces);
         }
     }
 
@@ -537,9 +540,9 @@ impl Core {
         }
     }
 
-    fn start(&mut self, message: &Message<'_>) {
+    fn start(&mut self, message: &Message<'_>, traces: Traces) {
         let mut exchange = Exchange::inline(&self.link, &mut self.out);
-        match dispatch::message(&self.router, message, &mut exchange) {
+        match dispatch::message(&self.router, message, traces, &mut exchange) {
             Dispatched::Done => {}
             more => self.go_on(more),
         }
