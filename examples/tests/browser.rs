@@ -98,6 +98,7 @@ fn let_in() -> Value {
         },
         "socket": [[1], [2], [3], {"ticks": 3}, 1000],
         "events": [[1, 1], [2, 2], [3, 3], 200, "again 3"],
+        "again": [1, 2, 3, "opened 2"],
     })
 }
 

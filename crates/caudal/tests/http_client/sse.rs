@@ -80,6 +80,27 @@ async fn calls_go_up_by_post_and_answers_come_down_as_events() {
 }
 
 #[tokio::test]
+async fn ids_that_name_the_session_go_back_as_they_came() {
+    let mut fake = Fake::start().await;
+    let (router, mut heard) = listening();
+    let (peer, stream) = open(&mut fake, router).await;
+    let named = |n: u64| tick(n, n as i64).replace("id: ", "id: abc.");
+    stream.events(&named(1));
+    stream.events(&named(2));
+    assert_eq!((heard.recv().await, heard.recv().await), (Some(1), Some(2)));
+    drop(stream);
+    let stream = fake.expect("GET").await;
+    assert_eq!(stream.header("last-event-id"), Some("abc.2"));
+    stream.begin_events("");
+    // Whichever way they are written, none is taken twice.
+    for text in [named(2), tick(2, 2), tick(3, 3), named(3), named(4)] {
+        stream.events(&text);
+    }
+    assert_eq!((heard.recv().await, heard.recv().await), (Some(3), Some(4)));
+    drop(peer);
+}
+
+#[tokio::test]
 async fn a_message_waits_until_the_one_before_it_is_accepted() {
     let mut fake = Fake::start().await;
     let (peer, stream) = open(&mut fake, Router::new()).await;

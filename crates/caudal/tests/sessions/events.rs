@@ -16,14 +16,123 @@ async fn an_event_stream_opens_a_session() {
     let first = raw.event().await.unwrap();
     assert_eq!(first.name.as_deref(), Some("session"));
     assert_eq!(first.data, head.session());
+    assert_eq!((first.session, first.id), (Some(head.session()), Some(0)));
     site.peer().notify("tick", (1,)).await.unwrap();
-    let expected = Event {
-        name: None,
-        id: Some(1),
-        data: tick(1).to_string(),
-    };
     let event = raw.event().await.unwrap();
-    assert_eq!((event.json(), event.id), (expected.json(), expected.id));
+    assert_eq!((event.json(), event.id), (tick(1), Some(1)));
+    assert_eq!(event.session, Some(head.session()));
+}
+
+/// What a browser does: the URL that it began with, and the last id that it has got.
+async fn come_back(site: &Site, last: &str, headers: &[&str]) -> (Raw, String) {
+    let mut raw = site.raw().await;
+    let last = format!("Last-Event-ID: {last}");
+    let headers = [headers, &[ACCEPT_EVENTS, &*last]].concat();
+    raw.send("GET", "/", &headers, "").await;
+    let head = raw.head().await;
+    assert!(head.is_stream());
+    assert_eq!(raw.block().await.unwrap(), "retry: 1000");
+    (raw, head.session())
+}
+
+/// A new session of one that comes from another.
+async fn begins_anew(raw: &mut Raw, session: &str) {
+    let first = raw.event().await.unwrap();
+    assert_eq!(
+        (first.name.as_deref(), &*first.data),
+        (Some("session"), session)
+    );
+    let gap = within(raw.event()).await.unwrap();
+    assert_eq!((gap.name.as_deref(), gap.id), (Some("gap"), None));
+    assert_eq!(gap.json(), json!({"missed": null}));
+}
+
+#[tokio::test]
+async fn who_cannot_name_its_session_comes_back_by_the_last_id() {
+    let mut options = Options::default();
+    options.replay = 3 * tick(1).to_string().len();
+    let site = Site::with(options, Config::default()).await;
+    let mut raw = site.raw().await;
+    raw.send("GET", "/", &[ACCEPT_EVENTS], "").await;
+    let session = raw.head().await.session();
+    let peer = site.peer();
+    for n in 1..=3 {
+        peer.notify("tick", (n,)).await.unwrap();
+    }
+    while raw.event().await.unwrap().id != Some(3) {}
+    // From the very first id on, and again and again.
+    for last in [0, 1, 0] {
+        let (mut events, same) = come_back(&site, &format!("{session}.{last}"), &[]).await;
+        assert_eq!(same, session);
+        for n in last + 1..=3 {
+            let event = events.event().await.unwrap();
+            assert_eq!((event.id, event.json()), (Some(n), tick(n)));
+            assert_eq!(event.session.as_ref(), Some(&session));
+        }
+    }
+    // Who names it as well may say the same, and gets plain numbers.
+    let target = format!("/?session={session}&last-event-id={session}.2");
+    raw = site.raw().await;
+    raw.send("GET", &target, &[ACCEPT_EVENTS], "").await;
+    assert!(raw.head().await.is_stream());
+    let event = raw.event().await.unwrap();
+    assert_eq!((event.id, event.session), (Some(3), None));
+    let target = format!("/?session={session}&last-event-id=other.2");
+    let mut wrong = site.raw().await;
+    let reply = wrong.ask("GET", &target, &[ACCEPT_EVENTS], "").await;
+    assert_eq!(reply.status, 400);
+    // What is not kept is missed here too.
+    peer.notify("tick", (4,)).await.unwrap();
+    assert_eq!(raw.event().await.unwrap().id, Some(4));
+    let (mut events, _) = come_back(&site, &format!("{session}.0"), &[]).await;
+    assert_eq!(events.event().await.unwrap().json(), json!({"missed": 1}));
+    assert_eq!(events.event().await.unwrap().id, Some(2));
+    assert_eq!(site.server.peers().len(), 1, "no other session was opened");
+}
+
+#[tokio::test]
+async fn who_comes_back_to_nothing_is_told_that_something_is_missing() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    assert_eq!(client.ask("DELETE", "/", &[], "").await.status, 204);
+    let gone = format!("{}.7", client.session);
+    for last in [&*gone, "7", "x", ".7", "\u{e9}"] {
+        let (mut events, session) = come_back(&site, last, &[]).await;
+        assert_ne!(session, client.session, "{last}");
+        begins_anew(&mut events, &session).await;
+    }
+    // Who has got nothing has missed nothing.
+    let (mut events, session) = come_back(&site, "", &[]).await;
+    assert_eq!(events.event().await.unwrap().data, session);
+    let peers = site.server.peers();
+    for peer in peers {
+        peer.notify("tick", (1,)).await.unwrap();
+    }
+    assert_eq!(events.event().await.unwrap().json(), tick(1));
+}
+
+#[tokio::test]
+async fn nobody_comes_back_to_the_session_of_another() {
+    let mut options = Options::default();
+    options.tokens = vec!["ada".into(), "bob".into()];
+    let site = Site::with(options, Config::default()).await;
+    let (ada, bob) = ("Authorization: Bearer ada", "Authorization: Bearer bob");
+    let mut raw = site.raw().await;
+    raw.send("GET", "/", &[ACCEPT_EVENTS, ada], "").await;
+    let session = raw.head().await.session();
+    let peer = site.peer();
+    peer.notify("tick", (1,)).await.unwrap();
+    while raw.event().await.unwrap().id != Some(1) {}
+    let last = format!("{session}.0");
+    let (mut events, other) = come_back(&site, &last, &[bob]).await;
+    assert_ne!(other, session);
+    begins_anew(&mut events, &other).await;
+    events.silence().await;
+    // It has not taken the stream over.
+    peer.notify("tick", (2,)).await.unwrap();
+    assert_eq!(raw.event().await.unwrap().json(), tick(2));
+    let (mut events, same) = come_back(&site, &last, &[ada]).await;
+    assert_eq!((same, events.event().await.unwrap().id), (session, Some(1)));
 }
 
 #[tokio::test]

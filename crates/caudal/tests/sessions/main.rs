@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use caudal::http::{Caller, Http, Options, Parts, StatusCode};
 use caudal::{Config, Context, Dialect, Extensions, Peer, Router, Server, serve};
-use raw_http::{Event, Raw, Reply, within};
+use raw_http::{Raw, Reply, within};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

@@ -32,7 +32,10 @@ pub(crate) struct Reply {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) name: Option<String>,
+    /// The number in its id,
     pub(crate) id: Option<u64>,
+    /// and the session, if that is there too.
+    pub(crate) session: Option<String>,
     pub(crate) data: String,
 }
 
@@ -221,7 +224,14 @@ impl Raw {
             for line in block.lines() {
                 match line.split_once(": ") {
                     Some(("event", name)) => event.name = Some(name.to_owned()),
-                    Some(("id", id)) => event.id = Some(id.parse().unwrap()),
+                    Some(("id", id)) => {
+                        let (session, number) = match id.rsplit_once('.') {
+                            Some((session, number)) => (Some(session), number),
+                            None => (None, id),
+                        };
+                        event.session = session.map(str::to_owned);
+                        event.id = Some(number.parse().unwrap());
+                    }
                     Some(("data", data)) => event.data.push_str(data),
                     _ => {}
                 }

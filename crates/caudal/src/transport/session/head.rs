@@ -30,10 +30,19 @@ pub(super) fn query<'a>(head: &'a Parts, name: &str) -> Option<&'a str> {
     pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// A number in a header or in the query; `Err` if it is none.
-#[cfg(any(feature = "sse", feature = "polling"))]
+/// A number in the query; `Err` if it is none.
+#[cfg(feature = "polling")]
 pub(super) fn number(text: Option<&str>) -> Result<Option<u64>, std::num::ParseIntError> {
     text.map(|text| text.trim().parse()).transpose()
+}
+
+/// The id of the last event that a client has got; who has got none may say so.
+#[cfg(feature = "sse")]
+pub(super) fn last_event(head: &Parts) -> Option<&str> {
+    let header = head.headers.get("last-event-id");
+    let header = header.map(|value| value.to_str().unwrap_or("?"));
+    let last = header.or_else(|| query(head, "last-event-id"))?.trim();
+    (!last.is_empty()).then_some(last)
 }
 
 /// Whether a request names this type among those it accepts.

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
+#[cfg(feature = "sse")]
+use super::Visit;
+#[cfg(feature = "sse")]
+use super::table::Owner;
 use super::{Sessions, head, named, not_found};
 use crate::peer::Link;
 use crate::transport::http::{Body, Http, plain};
 #[cfg(feature = "polling")]
 use crate::transport::polling;
 #[cfg(feature = "sse")]
-use crate::transport::sse;
+use crate::transport::sse::{self, event::EventId};
 
 impl Sessions {
     /// Takes a GET; `None` if it means nothing here.
@@ -42,16 +46,15 @@ impl Sessions {
         };
         match way {
             #[cfg(feature = "sse")]
-            Some(Way::Events) => {
-                let header = head.headers.get("last-event-id");
-                let header = header.map(|value| value.to_str().unwrap_or("?"));
-                let last = header.or_else(|| head::query(head, "last-event-id"));
-                // Who has got none may say so.
-                match head::number(last.filter(|last| !last.is_empty())) {
-                    Ok(last) => sse::listen(visit, last, http.options()),
-                    Err(_) => bad_number(),
-                }
-            }
+            Some(Way::Events) => match head::last_event(head) {
+                None => sse::listen(visit, false, None, http.options()),
+                Some(last) => match EventId::parse(last) {
+                    Some(last) if last.session.is_none_or(|session| session == &*visit.id) => {
+                        sse::listen(visit, false, Some(last.number), http.options())
+                    }
+                    _ => bad_number(),
+                },
+            },
             #[cfg(feature = "polling")]
             Some(Way::Poll) => match head::number(head::query(head, "cursor")) {
                 Ok(cursor) => {
@@ -69,8 +72,16 @@ impl Sessions {
         }
     }
 
-    /// The same for a session that this opens.
+    /// The same for a session that this opens, unless the client comes back to one.
     fn listen_anew(&self, http: &Http, link: &Link, head: &Parts, way: Way) -> Response<Body> {
+        #[cfg(feature = "sse")]
+        if let Way::Events = way
+            && let Some((visit, last)) = self.find_again(link, head)
+        {
+            let id = Arc::clone(&visit.id);
+            let response = sse::listen(visit, true, Some(last), http.options());
+            return named(response, &id, http.options());
+        }
         let visit = match self.open(http, link, head) {
             Ok(visit) => visit,
             Err(refused) => return *refused,
@@ -78,11 +89,23 @@ impl Sessions {
         let id = Arc::clone(&visit.id);
         let response = match way {
             #[cfg(feature = "sse")]
-            Way::Events => sse::listen_anew(visit, http.options()),
+            Way::Events => {
+                let lost = head::last_event(head).is_some();
+                sse::listen_anew(visit, lost, http.options())
+            }
             #[cfg(feature = "polling")]
             Way::Poll => polling::begin(&visit),
         };
         named(response, &id, http.options())
+    }
+
+    /// The session that the last event was of, and its number. A browser comes back to
+    /// the URL that it began with, and has nothing else to say.
+    #[cfg(feature = "sse")]
+    fn find_again(&self, link: &Link, head: &Parts) -> Option<(Visit, u64)> {
+        let last = EventId::parse(head::last_event(head)?)?;
+        let visit = self.table.find(last.session?, &Owner::of(link, head))?;
+        Some((visit, last.number))
     }
 }
 

@@ -8,6 +8,7 @@ use caudal_core::{CloseReason, Message, decode};
 use http::HeaderValue;
 use tokio::time::Instant;
 
+use super::event::EventId;
 use crate::config::Config;
 use crate::endpoint::Target;
 use crate::transport::Transport;
@@ -175,11 +176,11 @@ impl Listener {
     /// Whether an event was not received before; ids of other servers are no
     /// numbers, or not in order.
     fn is_new(&mut self, id: &str) -> bool {
-        let Some(number) = id.parse().ok().filter(|_| !self.session.is_foreign()) else {
+        let Some(id) = EventId::parse(id).filter(|_| !self.session.is_foreign()) else {
             return true;
         };
-        let new = number > self.number;
-        self.number = self.number.max(number);
+        let new = id.number > self.number;
+        self.number = self.number.max(id.number);
         new
     }
 }

@@ -10,7 +10,7 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::event::{self, COMMENT, RETRY};
+use super::event::{self, COMMENT, EventId, RETRY};
 use crate::time::after;
 use crate::transport::http::{Body, Flow, Options, with_type};
 use crate::transport::session::{Keep, Reader, Visit, Wait};
@@ -18,34 +18,61 @@ use crate::transport::session::{Keep, Reader, Visit, Wait};
 /// Events are put together up to so many bytes.
 const PIECE: usize = 16 << 10;
 
-/// The messages of a session, for a GET that has opened it.
-pub(crate) fn listen_anew(visit: Visit, options: &Options) -> Response<Body> {
+/// The messages of a session, for a GET that has opened it; `lost` if its client comes
+/// from another one, of which nobody knows what it has missed.
+pub(crate) fn listen_anew(visit: Visit, lost: bool, options: &Options) -> Response<Body> {
     let mut head = BytesMut::from(RETRY);
-    event::write(&mut head, None, Some("session"), visit.id.as_bytes());
+    let id = EventId {
+        session: Some(&visit.id),
+        number: 0,
+    };
+    event::write(&mut head, Some(id), Some("session"), visit.id.as_bytes());
+    if lost {
+        gap(&mut head, None);
+    }
     let reader = visit.outbox().attach(Keep::Replay);
-    events(visit, reader, head, options)
+    events(visit, true, reader, head, options)
 }
 
-/// The messages of a session, after the one that its client has got last.
-pub(crate) fn listen(visit: Visit, last: Option<u64>, options: &Options) -> Response<Body> {
+/// The messages of a session, after the one that its client has got last. A client that
+/// did not name it finds its name in every id, and comes back with that.
+pub(crate) fn listen(
+    visit: Visit,
+    unnamed: bool,
+    last: Option<u64>,
+    options: &Options,
+) -> Response<Body> {
     let mut head = BytesMut::from(RETRY);
     let reader = visit.outbox().attach(Keep::Replay);
     if let Some(last) = last {
         let missed = reader.resume_after(last);
         if missed > 0 {
-            let gap = format!(r#"{{"missed":{missed}}}"#);
-            event::write(&mut head, None, Some("gap"), gap.as_bytes());
+            gap(&mut head, Some(missed));
         }
     }
-    events(visit, reader, head, options)
+    events(visit, unnamed, reader, head, options)
 }
 
-fn events(visit: Visit, reader: Reader, head: BytesMut, options: &Options) -> Response<Body> {
+/// Tells how many messages are missing, if that is known.
+fn gap(out: &mut BytesMut, missed: Option<u64>) {
+    let missed = missed.map_or_else(|| "null".to_owned(), |missed| missed.to_string());
+    let data = format!(r#"{{"missed":{missed}}}"#);
+    event::write(out, None, Some("gap"), data.as_bytes());
+}
+
+fn events(
+    visit: Visit,
+    unnamed: bool,
+    reader: Reader,
+    head: BytesMut,
+    options: &Options,
+) -> Response<Body> {
     stream(Events {
         head: Some(head),
         reader: Some(reader),
         silence: Silence::new(options.keep_alive),
-        _visit: visit,
+        visit,
+        unnamed,
     })
 }
 
@@ -76,14 +103,18 @@ struct Events {
     /// Gone at the end.
     reader: Option<Reader>,
     silence: Silence,
-    _visit: Visit,
+    visit: Visit,
+    /// Whether ids have the session's name.
+    unnamed: bool,
 }
 
 impl Flow for Events {
     fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let this = &mut *self;
         let mut out = this.head.take().unwrap_or_default();
-        if read(&mut this.reader, cx, u64::MAX, &mut out, true) {
+        let session = this.unnamed.then_some(&*this.visit.id);
+        let id = |number| Some(EventId { session, number });
+        if read(&mut this.reader, cx, u64::MAX, &mut out, id) {
             event::write(&mut out, None, Some("end"), b"");
         }
         if !out.is_empty() {
@@ -131,7 +162,7 @@ impl Flow for Answer {
                 this.reader = wait.lend(cx);
             }
             let had = this.reader.is_some();
-            read(&mut this.reader, cx, limit, &mut out, false);
+            read(&mut this.reader, cx, limit, &mut out, |_| None);
             // Where another has taken over, only `lend` tells when that one is gone.
             if this.reader.is_some() || !had {
                 break;
@@ -157,20 +188,20 @@ impl Flow for Answer {
     }
 }
 
-/// Writes what a reader has, up to the message `limit`. At its end it is gone; `true`
-/// if that is the end of the session.
-fn read(
+/// Writes what a reader has, up to the message `limit`, with the ids that the numbers
+/// become. At its end it is gone; `true` if that is the end of the session.
+fn read<'a>(
     reader: &mut Option<Reader>,
     cx: &mut Context<'_>,
     limit: u64,
     out: &mut BytesMut,
-    numbered: bool,
+    id: impl Fn(u64) -> Option<EventId<'a>>,
 ) -> bool {
     while out.len() < PIECE {
         let Some(from) = reader else { break };
         match from.poll_next_to(cx, limit) {
             Poll::Ready(Some((number, text))) => {
-                event::write(out, numbered.then_some(number), None, &text);
+                event::write(out, id(number), None, &text);
             }
             Poll::Ready(None) => {
                 let last = from.is_last();
