@@ -107,6 +107,25 @@ async fn a_client_that_never_comes_does_not_hold_up_the_end() {
 }
 
 #[tokio::test]
+async fn whoever_comes_late_and_says_nothing_does_not_hold_up_the_end() {
+    let mut options = Options::default();
+    options.header_timeout = Duration::from_secs(3600);
+    let site = Site::with(options, Config::default()).await;
+    let mut client = site.open().await;
+    // While this runs, the server takes connections in.
+    let held = client.post(&[ASYNC], &call(1, "hold", json!([]))).await;
+    assert_eq!(held.status, 202);
+    let late = async {
+        tokio::time::sleep(ms(200)).await;
+        let silent = site.raw().await;
+        tokio::time::sleep(ms(3000)).await;
+        silent
+    };
+    let ended = within(async { tokio::join!(site.server.shutdown(ms(1000)), late) });
+    drop(ended.await);
+}
+
+#[tokio::test]
 async fn when_the_application_closes_a_session_its_streams_end() {
     let site = Site::new().await;
     let mut client = site.open().await;

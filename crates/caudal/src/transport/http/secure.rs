@@ -7,16 +7,16 @@ use std::time::Duration;
 #[cfg(feature = "tls")]
 use tokio::net::TcpStream;
 #[cfg(feature = "tls")]
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 #[cfg(feature = "tls")]
 use tokio_rustls::server::TlsStream;
 
 use super::options::Options;
+#[cfg(feature = "tls")]
+use super::serve::begins_by;
 use crate::endpoint::Target;
 #[cfg(feature = "tls")]
 use crate::hub::Hub;
-#[cfg(feature = "tls")]
-use crate::time::after;
 #[cfg(feature = "tls")]
 use crate::transport::tls::{PeerCertificate, ServerTls};
 
@@ -44,12 +44,8 @@ pub(super) async fn accept(
     limit: Duration,
     socket: TcpStream,
 ) -> Option<(TlsStream<TcpStream>, Option<PeerCertificate>)> {
-    // While the server stops, clients of sessions may still come.
-    let late = hub.stop.is_cancelled();
-    let mut by = after(Instant::now(), limit);
-    if late {
-        by = by.min(hub.deadline());
-    }
+    let late = hub.is_stopping();
+    let by = begins_by(hub, late, limit);
     let accepted = tokio::select! {
         accepted = timeout_at(by, tls.accept(socket)) => accepted,
         () = hub.stop.cancelled(), if !late => return None,

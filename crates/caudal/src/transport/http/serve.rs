@@ -140,17 +140,28 @@ async fn connection(hub: Held, socket: TcpStream, place: Arc<Place>) {
         }
         return;
     }
-    let limit = place.http.options().header_timeout;
+    let late = hub.is_stopping();
+    let by = begins_by(&hub, late, place.http.options().header_timeout);
     let http2 = tokio::select! {
-        http2 = speaks_http2(&socket, limit) => http2,
-        () = hub.stop.cancelled(), if !hub.is_stopping() => return,
+        http2 = speaks_http2(&socket, by) => http2,
+        () = hub.stop.cancelled(), if !late => return,
     };
     run(&hub, (socket, http2), place, |_| ()).await;
 }
 
+/// By when a connection must have begun. While the server stops, clients of sessions may
+/// still come, but nobody may hold up its end.
+pub(super) fn begins_by(hub: &Hub, late: bool, limit: Duration) -> Instant {
+    let by = after(Instant::now(), limit);
+    match late {
+        true => by.min(hub.deadline()),
+        false => by,
+    }
+}
+
 /// Whether a client begins as one of HTTP/2 does that has not asked before; looked at
 /// and left where it is.
-async fn speaks_http2(socket: &TcpStream, limit: Duration) -> bool {
+async fn speaks_http2(socket: &TcpStream, by: Instant) -> bool {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut seen = [0; PREFACE.len()];
     let look = async {
@@ -170,7 +181,7 @@ async fn speaks_http2(socket: &TcpStream, limit: Duration) -> bool {
         }
     };
     // One who says nothing is given up by the clock of his connection.
-    tokio::time::timeout(limit, look).await.unwrap_or(false)
+    tokio::time::timeout_at(by, look).await.unwrap_or(false)
 }
 
 /// Serves a connection; `mark` tells each request what is known of it.
