@@ -71,6 +71,22 @@ async fn an_event_stream_that_is_not_read_is_bounded_too() {
 }
 
 #[tokio::test]
+async fn whoever_reads_no_events_does_not_keep_the_session() {
+    let mut options = Options::default();
+    options.idle_timeout = ms(500);
+    options.session_timeout = ms(500);
+    let site = Site::with(options, Config::default()).await;
+    let client = site.open().await;
+    let events = site.listen(&client, None).await;
+    let peer = site.peer();
+    let text = "x".repeat(1 << 20);
+    // More than the system holds.
+    within(async { while peer.notify("tick", (&text,)).await.is_ok() {} }).await;
+    assert!(peer.state().is_closed());
+    drop(events);
+}
+
+#[tokio::test]
 async fn what_waits_for_its_turn_in_a_peer_counts_too() {
     let mut options = Options::default();
     (options.session_bytes, options.sessions) = (10_000, 10);

@@ -58,7 +58,8 @@ pub struct Options {
     pub tls: Option<crate::tls::ServerTls>,
     /// How long the head of a request may take, and the TLS handshake before it.
     pub header_timeout: Duration,
-    /// How long a connection may wait for its next request.
+    /// How long a connection may wait for its next request, and how long its client may
+    /// take nothing of what is sent to it. A WebSocket has its pings for that.
     pub idle_timeout: Duration,
     /// How many connections one address may have. A WebSocket over HTTP/2 counts as
     /// one, beside the connection that carries it.
@@ -90,7 +91,8 @@ pub struct Options {
     pub poll_timeout: Duration,
     /// After so much silence a WebSocket is asked whether it is still there,
     pub ping_interval: Duration,
-    /// and has so long to answer.
+    /// and has so long to answer. While it takes nothing of what is sent to it, it counts
+    /// as silent, whatever it says.
     pub ping_timeout: Duration,
     /// Lets webhooks call private, loopback and link-local addresses.
     pub private_webhooks: bool,

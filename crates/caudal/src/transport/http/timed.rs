@@ -1,4 +1,4 @@
-//! A connection that says nothing, or too little, ends.
+//! A connection that says nothing or too little ends, and so does one that takes nothing.
 
 use std::future::Future;
 use std::io;
@@ -79,7 +79,7 @@ impl Watch {
     }
 }
 
-/// A socket that fails when it was silent for too long.
+/// A socket that fails when it was silent for too long, or took nothing for so long.
 ///
 /// Its timer is set once and looked at when it fires, not with every request.
 #[derive(Debug)]
@@ -91,10 +91,13 @@ pub(super) struct Timed<S> {
     /// When the first bytes of a head came.
     head_began: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Runs while nothing can be written.
+    stuck: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Timed<S> {
-    /// A head may take as long as `head`, the wait for one as long as `idle`.
+    /// A head may take as long as `head`, the wait for one as long as `idle`, and so may
+    /// the wait for room to write.
     pub(super) const fn new(io: S, watch: Arc<Watch>, head: Duration, idle: Duration) -> Self {
         Self {
             io,
@@ -103,6 +106,7 @@ impl<S> Timed<S> {
             idle,
             head_began: None,
             timer: None,
+            stuck: None,
         }
     }
 
@@ -161,6 +165,32 @@ impl<S> Timed<S> {
             timer.as_mut().reset(look);
         }
     }
+
+    /// Passes on what came of writing; fails when nothing could be written for too long.
+    fn written<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            if self.stuck.is_some() {
+                self.stuck = None;
+            }
+            return written;
+        }
+        if self.watch.lasts.load(Relaxed) {
+            self.stuck = None;
+            return Poll::Pending;
+        }
+        let idle = self.idle;
+        let stuck = self
+            .stuck
+            .get_or_insert_with(|| Box::pin(sleep_until(after(Instant::now(), idle))));
+        stuck
+            .as_mut()
+            .poll(cx)
+            .map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
@@ -188,7 +218,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.io).poll_write(cx, bytes);
+        self.written(written, cx)
     }
 
     fn poll_write_vectored(
@@ -196,7 +227,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
+        self.written(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -204,7 +236,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        let written = Pin::new(&mut self.io).poll_flush(cx);
+        self.written(written, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -221,7 +254,7 @@ mod tests {
     use std::time::Duration;
 
     use http::Version;
-    use tokio::io::{AsyncRead as _, DuplexStream, ReadBuf};
+    use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadBuf};
     use tokio::time::timeout;
 
     use super::{Timed, Watch};
@@ -254,6 +287,36 @@ mod tests {
         let read = poll_fn(|cx| Pin::new(&mut timed).poll_read(cx, &mut buffer));
         let ended = timeout(IDLE * 2, read).await.expect("it is woken");
         assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_of_an_answer_is_given_up() {
+        let (mut client, io) = tokio::io::duplex(8);
+        let watch = Watch::new();
+        let mut timed = Timed::new(io, Arc::clone(&watch), IDLE, IDLE);
+        watch.begin(Version::HTTP_11);
+        timed.write_all(&[1; 8]).await.unwrap();
+        // Whoever takes a little from time to time is not.
+        for _ in 0..3 {
+            let more = timeout(IDLE * 3 / 4, timed.write_all(&[1; 8])).await;
+            assert!(more.is_err(), "there is no room");
+            client.read_exact(&mut [0; 8]).await.unwrap();
+            timed.write_all(&[1; 8]).await.unwrap();
+        }
+        let more = timeout(IDLE * 2, timed.write_all(&[1; 8])).await;
+        let ended = more.expect("it is woken");
+        assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_no_longer_http_may_be_stuck() {
+        let (_client, io) = tokio::io::duplex(8);
+        let watch = Watch::new();
+        let mut timed = Timed::new(io, Arc::clone(&watch), IDLE, IDLE);
+        watch.begin(Version::HTTP_11);
+        watch.last();
+        let more = timeout(IDLE * 2, timed.write_all(&[1; 9])).await;
+        assert!(more.is_err(), "it has its own clock");
     }
 
     #[tokio::test(start_paused = true)]

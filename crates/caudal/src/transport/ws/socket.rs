@@ -162,13 +162,16 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
             };
             drained?;
         }
-        self.check_silence(cx)
+        match self.is_silent(cx)? {
+            true => Err(ReceiveError::Closed(CloseReason::failed(Broken::Silent))),
+            false => Ok(()),
+        }
     }
 
-    /// Asks a silent peer whether it is there, and gives up one that was asked.
-    fn check_silence(&mut self, cx: &mut Context<'_>) -> Result<(), ReceiveError> {
+    /// Asks a silent peer whether it is there; `true` if it was asked for too long.
+    fn is_silent(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         if self.ping_interval.is_zero() {
-            return Ok(());
+            return Ok(false);
         }
         loop {
             let asked = self.wire.asked;
@@ -185,10 +188,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
                 timer.as_mut().reset(due);
             }
             if timer.as_mut().poll(cx).is_pending() {
-                return Ok(());
+                return Ok(false);
             }
             if asked {
-                return Err(ReceiveError::Closed(CloseReason::failed(Broken::Silent)));
+                return Ok(true);
             }
             let now = Instant::now();
             if due > now {
@@ -273,7 +276,15 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
         }
         loop {
             self.frame(out)?;
-            ready!(self.wire.poll_drain(cx))?;
+            match self.wire.poll_drain(cx) {
+                Poll::Ready(drained) => drained?,
+                // Perhaps nobody receives until there is room.
+                Poll::Pending if self.is_silent(cx)? => {
+                    let silent = io::Error::new(io::ErrorKind::TimedOut, Broken::Silent);
+                    return Poll::Ready(Err(silent));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
             if out.is_empty() {
                 return Poll::Ready(Ok(()));
             }

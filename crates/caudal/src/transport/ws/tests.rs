@@ -447,6 +447,32 @@ async fn whoever_speaks_is_not_asked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_speaks_and_reads_nothing_is_given_up() {
+    let pings = |socket: WebSocket<DuplexStream>| {
+        socket.with_pings(Duration::from_secs(30), Duration::from_secs(10))
+    };
+    // Whether there is somebody who receives, or only one who sends.
+    for receives in [true, false] {
+        let (here, mut there) = tokio::io::duplex(1 << 12);
+        let mut socket = pings(server(here));
+        let speaking = tokio::spawn(async move {
+            while there.write_all(&masked(0x89, b"")).await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+            }
+        });
+        let mut out = BytesMut::from(&*[b"1".repeat(1 << 13), b"\n".to_vec()].concat());
+        let stuck = poll_fn(|cx| match socket.poll_send(cx, &mut out) {
+            Poll::Pending if receives => socket.poll_receive(cx).map(|received| received.is_err()),
+            sent => sent.map(|sent| sent.is_err()),
+        });
+        let ended = tokio::time::timeout(Duration::from_secs(60), stuck).await;
+        assert_eq!(ended, Ok(true), "{receives}");
+        drop(socket);
+        speaking.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_an_interval_nobody_is_asked() {
     let (here, _there) = tokio::io::duplex(1 << 12);
     let mut socket = server(here).with_pings(Duration::ZERO, Duration::ZERO);

@@ -22,6 +22,7 @@ pub(super) struct Wire<S> {
     pub(super) frames: Frames,
     pub(super) output: BytesMut,
     needs_flush: bool,
+    /// Whether there was no room for output.
     stalled: bool,
     /// Bytes that have come in.
     pub(super) received: u64,
@@ -59,7 +60,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             return read.map_ok(|_| false);
         };
         self.received += bytes as u64;
-        self.hear();
+        // Whoever takes nothing is not there to any purpose.
+        if !self.stalled {
+            self.hear();
+        }
         Poll::Ready(Ok(true))
     }
 
@@ -68,7 +72,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         while !self.output.is_empty() {
             let written = Pin::new(&mut self.io).poll_write(cx, &self.output);
             let Poll::Ready(written) = written else {
-                self.stalled = true;
+                if !std::mem::replace(&mut self.stalled, true) {
+                    // It has its time from now on.
+                    self.hear();
+                }
                 return Poll::Pending;
             };
             let written = written?;
