@@ -203,6 +203,30 @@ async fn the_application_chooses_the_status() {
     }
 }
 
+/// Proves: J27
+#[tokio::test]
+async fn the_application_may_keep_or_change_413() {
+    let (mut config, mut options) = (Config::default(), Options::default());
+    config.policy.max_message = ADD.len();
+    let large = format!("{ADD} ");
+    options.status = Some(Arc::new(|reply: Reply<'_>| reply.default_status()));
+    let server = serve_with(router(), config.clone(), options.clone()).await;
+    for (body, status) in [
+        (ADD, 200),
+        (&ADD.replace(r#""id":1,"#, ""), 204),
+        (&large, 413),
+    ] {
+        assert_eq!(post(&server, body).await.status, status, "{body}");
+    }
+    options.status = Some(Arc::new(|_: Reply<'_>| StatusCode::OK));
+    let server = serve_with(router(), config, options).await;
+    let answer = post(&server, &large).await;
+    assert_eq!(
+        (answer.status, answer.json()["error"]["code"].as_i64()),
+        (200, Some(-32600))
+    );
+}
+
 #[tokio::test]
 async fn other_verbs_paths_and_types_are_refused() {
     let server = serve().await;

@@ -38,6 +38,31 @@ async fn answers_that_nobody_waits_for_come_among_the_messages_in_order() {
     assert_eq!(event.json(), json!([ok(2, json!(2))]));
 }
 
+/// Proves: J27
+#[tokio::test]
+async fn the_application_chooses_the_status_of_answers_in_a_session() {
+    let mut options = Options::default();
+    options.status = Some(Arc::new(|reply: caudal::http::Reply<'_>| {
+        match reply.error_code() {
+            Some(-32601) => StatusCode::NOT_FOUND,
+            Some(_) => StatusCode::BAD_REQUEST,
+            None => reply.default_status(),
+        }
+    }));
+    let site = Site::with(options, Config::default()).await;
+    let mut client = site.open().await;
+    for (body, status) in [
+        (&*call(1, "add", json!([1, 2])).to_string(), 200),
+        (&*call(2, "nothing", json!([])).to_string(), 404),
+        ("{", 400),
+        // What is accepted is not answered.
+        (&*note("note").to_string(), 202),
+    ] {
+        let reply = client.ask("POST", "/", &[], body).await;
+        assert_eq!(reply.status, status, "{body}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_no_message_is_answered_where_it_came() {
     let site = Site::new().await;

@@ -49,8 +49,8 @@ pub struct Options {
     pub tokens: Vec<Secret>,
     /// Asked about every request that has passed all other checks.
     pub authorize: Option<Arc<dyn Authorize>>,
-    /// Which status an answer gets; by default 200 for every answer and 204 for
-    /// none.
+    /// Which status an answer to a POST gets; by default 200, 204 for none, and 413 where
+    /// the body was too large.
     pub status: Option<Arc<dyn StatusPolicy>>,
     /// Who the server is, for `https` and `wss`; only what
     /// [`serve`](crate::serve()) runs makes use of it.

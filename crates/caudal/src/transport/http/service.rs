@@ -244,7 +244,7 @@ impl Http {
         let limit = hub.config.policy.max_message;
         let text = match body::read(body, limit, hub.config.message_timeout).await {
             Ok(text) => text,
-            Err(ReadError::TooLarge) => return too_large(&self.link),
+            Err(ReadError::TooLarge) => return self.too_large(),
             Err(ReadError::Slow) => {
                 return plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n");
             }
@@ -268,11 +268,11 @@ impl Http {
     /// The response that an answer becomes. Its headers take the room of the request's,
     /// which hyper gives the next request's.
     fn reply(&self, reply: Option<Bytes>, mut headers: HeaderMap) -> Response<Body> {
-        let status = match &self.shared.options.status {
-            Some(policy) => policy.status(Reply(reply.as_deref())),
-            None if reply.is_none() => StatusCode::NO_CONTENT,
-            None => StatusCode::OK,
+        let default = match reply {
+            Some(_) => StatusCode::OK,
+            None => StatusCode::NO_CONTENT,
         };
+        let status = self.status(reply.as_deref(), default);
         match headers.capacity() {
             ..=HEADERS => headers.clear(),
             _ => headers = HeaderMap::new(),
@@ -288,6 +288,24 @@ impl Http {
         *response.status_mut() = status;
         *response.headers_mut() = headers;
         response
+    }
+
+    /// The status of an answer, unless the application has another for it.
+    pub(crate) fn status(&self, text: Option<&[u8]>, default: StatusCode) -> StatusCode {
+        match &self.shared.options.status {
+            Some(policy) => policy.status(Reply { text, default }),
+            None => default,
+        }
+    }
+
+    fn too_large(&self) -> Response<Body> {
+        let link = &self.link;
+        let limit = link.config.policy.max_message;
+        let error = FrameError::TooLarge { limit }.to_wire(link.detail());
+        link.stats.invalid();
+        let text = refusal(&error);
+        let status = self.status(Some(&text), StatusCode::PAYLOAD_TOO_LARGE);
+        json(status, text)
     }
 }
 
@@ -321,13 +339,6 @@ pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
     let kind = value.split(|byte| *byte == b';').next().unwrap_or_default();
     let kind = kind.trim_ascii();
     KNOWN.iter().any(|known| kind.eq_ignore_ascii_case(known))
-}
-
-fn too_large(link: &Arc<Link>) -> Response<Body> {
-    let limit = link.config.policy.max_message;
-    let error = FrameError::TooLarge { limit }.to_wire(link.detail());
-    link.stats.invalid();
-    json(StatusCode::PAYLOAD_TOO_LARGE, refusal(&error))
 }
 
 /// An error that answers nothing in particular.

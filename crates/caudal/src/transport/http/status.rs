@@ -3,8 +3,13 @@
 use caudal_core::{Message, Policy, decode};
 use http::StatusCode;
 
-/// Chooses the status of every answer; see
+/// Chooses the status of every answer to a POST; see
 /// [`Options::status`](super::Options::status). Every closure of this shape is one.
+///
+/// It is asked where the response is JSON-RPC, also in a session and where the body was
+/// too large, and where there is nothing to answer. What HTTP itself refuses (400, 401,
+/// 403, 404, 405, 406, 408, 415, 503) keeps its status, and so do event streams and what
+/// a session has accepted (202).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -13,9 +18,8 @@ use http::StatusCode;
 /// let mut options = Options::default();
 /// options.status = Some(Arc::new(|reply: Reply<'_>| match reply.error_code() {
 ///     Some(-32601) => StatusCode::NOT_FOUND,
-///     Some(_) => StatusCode::BAD_REQUEST,
-///     None if reply.is_empty() => StatusCode::NO_CONTENT,
-///     None => StatusCode::OK,
+///     Some(-32700) => StatusCode::BAD_REQUEST,
+///     _ => reply.default_status(),
 /// }));
 /// ```
 pub trait StatusPolicy: Send + Sync {
@@ -31,25 +35,35 @@ impl<F: Fn(Reply<'_>) -> StatusCode + Send + Sync> StatusPolicy for F {
 
 /// An answer, for a [`StatusPolicy`] to judge.
 #[derive(Clone, Copy, Debug)]
-pub struct Reply<'a>(pub(super) Option<&'a [u8]>);
+pub struct Reply<'a> {
+    pub(super) text: Option<&'a [u8]>,
+    pub(super) default: StatusCode,
+}
 
 impl Reply<'_> {
+    /// The status that it has without a policy: 200; 204 if it is empty; 413 if the body
+    /// was too large.
+    #[must_use]
+    pub const fn default_status(&self) -> StatusCode {
+        self.default
+    }
+
     /// Whether there is nothing to say: all were notifications.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.text.is_none()
     }
 
     /// Whether it answers a batch.
     #[must_use]
     pub fn is_batch(&self) -> bool {
-        self.0.is_some_and(|text| text.starts_with(b"["))
+        self.text.is_some_and(|text| text.starts_with(b"["))
     }
 
     /// The code of the error, if it is one; a batch is none.
     #[must_use]
     pub fn error_code(&self) -> Option<i64> {
-        match decode(self.0?, &Policy::default()) {
+        match decode(self.text?, &Policy::default()) {
             Message::Response(response) => response.outcome.err().map(|error| error.code.into()),
             _ => None,
         }
@@ -58,6 +72,6 @@ impl Reply<'_> {
     /// The whole text.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        self.0.unwrap_or_default()
+        self.text.unwrap_or_default()
     }
 }

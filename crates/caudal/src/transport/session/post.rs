@@ -21,7 +21,7 @@ const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(50);
 /// Takes what a POST brings, and answers it.
 pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) -> Response<Body> {
     let (asked, tokens, cancelled, is_answer) = match decode(text, &http.hub().config.policy) {
-        Message::Invalid(invalid) => return judge(&visit, text, &invalid),
+        Message::Invalid(invalid) => return judge(http, &visit, text, &invalid),
         message => (
             Ids::asked(&message),
             tokens(&visit, head, &message),
@@ -47,7 +47,7 @@ pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) 
 }
 
 /// Answers what is no message; the session goes on.
-fn judge(session: &Session, text: &[u8], invalid: &Invalid<'_>) -> Response<Body> {
+fn judge(http: &Http, session: &Session, text: &[u8], invalid: &Invalid<'_>) -> Response<Body> {
     let link = &session.link;
     link.show_received(text);
     let mut out = BytesMut::new();
@@ -55,8 +55,12 @@ fn judge(session: &Session, text: &[u8], invalid: &Invalid<'_>) -> Response<Body
     match out.is_empty() {
         // It was meant as an answer.
         true => accepted(false),
-        false => json(StatusCode::OK, out.freeze()),
+        false => answered(http, out.freeze()),
     }
+}
+
+fn answered(http: &Http, text: Bytes) -> Response<Body> {
+    json(http.status(Some(&text), StatusCode::OK), text)
 }
 
 /// Whether a message answers calls of ours, and does nothing else.
@@ -141,7 +145,7 @@ async fn answer(http: &Http, visit: Visit, head: &Parts, wait: Wait) -> Response
     let _ = head;
     poll_fn(|cx| wait.poll_ready(cx)).await;
     match wait.take() {
-        Some(text) => json(StatusCode::OK, text),
+        Some(text) => answered(http, text),
         None if visit.pipe.inbox.is_closed() => ended(http),
         // The client has cancelled it.
         None => {
