@@ -459,6 +459,27 @@ async fn a_preflight_is_answered_for_allowed_origins_only() {
 }
 
 #[tokio::test]
+async fn a_page_that_is_let_in_may_send_the_headers_it_asks_for() {
+    let mut options = Options::default();
+    options.origins = Allowed::of(["https://app.example.com"]);
+    let server = serve_with(router(), Config::default(), options).await;
+    let asks = |origin: &str| {
+        format!(
+            "Origin: {origin}\r\nAccess-Control-Request-Method: POST\r\n\
+             Access-Control-Request-Headers: content-type,x-tenant\r\n"
+        )
+    };
+    let good = ask(&server, "OPTIONS", &asks("https://app.example.com")).await;
+    let allowed = good.header("access-control-allow-headers");
+    assert_eq!(allowed, Some("content-type,x-tenant"));
+    let vary = good.headers.iter().filter(|(name, _)| name == "vary");
+    let vary: Vec<_> = vary.map(|(_, value)| &**value).collect();
+    assert_eq!(vary, ["access-control-request-headers", "origin"]);
+    let bad = ask(&server, "OPTIONS", &asks("https://evil.example.com")).await;
+    assert_eq!(bad.header("access-control-allow-headers"), None);
+}
+
+#[tokio::test]
 async fn a_token_or_the_application_lets_callers_in() {
     let mut options = Options::default();
     options.tokens = vec!["one".into(), "two".into()];

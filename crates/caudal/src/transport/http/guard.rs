@@ -4,8 +4,9 @@ use std::sync::OnceLock;
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
-    AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, VARY, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, VARY,
+    WWW_AUTHENTICATE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -183,7 +184,7 @@ pub(super) fn check_caller(request: &Parts, options: &Options) -> Result<(), Box
         && request.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
         && request.headers.contains_key(ORIGIN)
     {
-        return Err(Box::new(preflight(options)));
+        return Err(Box::new(preflight(request, options)));
     }
     if !options.tokens.is_empty() && !has_token(&request.headers, options) {
         let text = "a bearer token is needed: `Authorization: Bearer …`\n";
@@ -195,23 +196,32 @@ pub(super) fn check_caller(request: &Parts, options: &Options) -> Result<(), Box
     Ok(())
 }
 
-fn preflight(options: &Options) -> Response<Body> {
+/// Lets the page of an allowed origin send what it asks for: an application may have
+/// headers of its own.
+fn preflight(request: &Parts, options: &Options) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
-    let asked = format!(
-        "accept, authorization, content-type, last-event-id, mcp-protocol-version, prefer, {}",
-        options.session_header
-    );
     headers.insert(
         ACCESS_CONTROL_ALLOW_METHODS,
         HeaderValue::from_static(METHODS),
     );
-    if let Ok(asked) = HeaderValue::from_str(&asked) {
-        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked);
+    let asked = request.headers.get(ACCESS_CONTROL_REQUEST_HEADERS);
+    if let Some(names) = asked.cloned().or_else(|| own_headers(options)) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, names);
     }
+    headers.insert(VARY, ACCESS_CONTROL_REQUEST_HEADERS.into());
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     response
+}
+
+/// What this server itself makes use of.
+fn own_headers(options: &Options) -> Option<HeaderValue> {
+    let names = format!(
+        "accept, authorization, content-type, last-event-id, mcp-protocol-version, prefer, {}",
+        options.session_header
+    );
+    HeaderValue::from_str(&names).ok()
 }
 
 /// Lets the page of an allowed origin read the answer.

@@ -46,6 +46,10 @@ pub struct Options {
     /// no browser, is let in.
     pub origins: Allowed,
     /// Bearer tokens, any of which lets a caller in; without one, everybody is.
+    ///
+    /// A page in a browser sends one with `fetch`, whose responses can be event streams
+    /// too. Its `WebSocket` and `EventSource` send no `Authorization`: for these, have an
+    /// [`authorize`](Self::authorize) that reads a cookie or the query instead of tokens.
     pub tokens: Vec<Secret>,
     /// Asked about every request that has passed all other checks.
     pub authorize: Option<Arc<dyn Authorize>>,
