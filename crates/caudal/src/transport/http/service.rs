@@ -27,8 +27,18 @@ use crate::peer::{Link, Peer};
 use crate::router::Router;
 use crate::stats::Stats;
 
-/// The verbs that mean something here.
-pub(super) const METHODS: &str = "POST, GET, HEAD, DELETE, PUT, OPTIONS";
+/// Whether there is anything that begins with a GET.
+const GET: bool = cfg!(any(feature = "ws", feature = "sse", feature = "polling"));
+
+/// The verbs that mean something with what is built in.
+pub(super) const METHODS: &str = match (GET, cfg!(feature = "session"), cfg!(feature = "webhook")) {
+    (true, _, true) => "POST, GET, HEAD, DELETE, PUT, OPTIONS",
+    (false, _, true) => "POST, HEAD, DELETE, PUT, OPTIONS",
+    (true, true, false) => "POST, GET, HEAD, DELETE, OPTIONS",
+    (false, true, false) => "POST, HEAD, DELETE, OPTIONS",
+    (true, false, false) => "POST, GET, OPTIONS",
+    (false, false, false) => "POST, OPTIONS",
+};
 
 /// A connection keeps the room of so many headers from one request to the next.
 const HEADERS: usize = 32;
@@ -372,5 +382,27 @@ impl fmt::Debug for Http {
             .field("options", &self.shared.options)
             .field("remote", &self.remote)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::METHODS;
+
+    #[test]
+    fn only_verbs_that_mean_something_are_offered() {
+        let session = cfg!(feature = "session");
+        let get = cfg!(feature = "ws") || cfg!(feature = "sse") || cfg!(feature = "polling");
+        for (verb, means_something) in [
+            ("POST", true),
+            ("GET", get),
+            ("HEAD", session),
+            ("DELETE", session),
+            ("PUT", cfg!(feature = "webhook")),
+            ("OPTIONS", true),
+        ] {
+            let offered = METHODS.split(", ").any(|offered| offered == verb);
+            assert_eq!(offered, means_something, "{verb}");
+        }
     }
 }
