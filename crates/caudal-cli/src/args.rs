@@ -24,7 +24,8 @@ Exit codes:
   0  done
   1  wrong usage: arguments, endpoint or params; or `serve` cannot listen
   2  no answer within --timeout; the call may still have run
-  3  not let in: the server wants a token, or another one (HTTP 401 or 403)
+  3  not let in: the server wants a token, or another one (HTTP 401); or it does not
+     let in this caller, or this Host (HTTP 403)
   4  not reached, or the connection was lost before the answer came
   5  the server answered with an error, which is on stderr as JSON
   6  what came back is not valid JSON-RPC
@@ -60,6 +61,7 @@ Examples:
   caudal serve --listen http://127.0.0.1:0/rpc       the system chooses a port
   caudal serve --token s3cret
   caudal serve --listen http://0.0.0.0:4100/rpc --allow-remote --token s3cret
+  caudal serve --listen http://10.0.0.7:4100/rpc --allow-remote --allow-host box.example.com
   caudal serve --listen tcp://127.0.0.1:4100
   caudal serve --listen unix:/tmp/caudal.sock --framing header
   caudal call add '[1,2]' -- caudal serve --listen stdio:
@@ -108,6 +110,11 @@ pub(crate) struct Serve {
     /// Let other machines connect; without this only loopback addresses are served
     #[arg(long)]
     pub(crate) allow_remote: bool,
+
+    /// Let callers name this host, over HTTP, beside loopback's and the address that is
+    /// served; may be given again
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
 
     /// How messages are told apart without HTTP: see below
     #[arg(long, value_name = "FRAMING")]

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 
+use caudal::http::StatusError;
 use caudal::tls::TlsError;
 use caudal::transport::ExitError;
 use caudal::{Address, CallError, CloseReason, Endpoint, Error, FrameError, JsonRpcError};
@@ -33,16 +34,16 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
     if let Address::Tcp { port: 0, .. } = endpoint.address() {
         return (Exit::Unreachable, "port 0 is for listening; use 1–65535");
     }
-    let inner = cause.get_ref().and_then(|inner| inner.downcast_ref());
-    if let Some(error) = inner {
+    let inner = cause.get_ref();
+    if let Some(error) = inner.and_then(|inner| inner.downcast_ref()) {
         return not_secured(error);
+    }
+    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<StatusError>()) {
+        let refused = not_let_in(error.status.as_u16().into());
+        return refused.unwrap_or((Exit::Protocol, PATH_HINT));
     }
     let command = matches!(endpoint.address(), Address::Command { .. });
     match cause.kind() {
-        // The system has numbers for its own refusals; HTTP's have none.
-        io::ErrorKind::PermissionDenied if is_url(endpoint) && cause.raw_os_error().is_none() => {
-            (Exit::Auth, TOKEN_HINT)
-        }
         io::ErrorKind::InvalidData => (Exit::Protocol, PATH_HINT),
         io::ErrorKind::Unsupported => (Exit::Usage, ""),
         io::ErrorKind::InvalidInput if matches!(endpoint.address(), Address::Unix { .. }) => {
@@ -85,7 +86,18 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
     }
 }
 
+/// What a status of HTTP says about who calls.
+fn not_let_in(status: u64) -> Option<(Exit, &'static str)> {
+    match status {
+        401 => Some((Exit::Auth, TOKEN_HINT)),
+        403 => Some((Exit::Auth, LISTS_HINT)),
+        _ => None,
+    }
+}
+
 const TOKEN_HINT: &str = "give the right token with `--token` or CAUDAL_TOKEN";
+const LISTS_HINT: &str = "it does not let this caller in, or not by this address: the server has \
+                          lists of those that it does";
 
 pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
     let endpoint = &target.endpoint;
@@ -145,7 +157,13 @@ pub(crate) fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
         if let Some(body) = unexpected(error) {
             return violation(endpoint, &format!("{}: `{body}`", error.message));
         }
-        let text = format!("`{endpoint}`: {}", error.message);
+        let mut text = format!("`{endpoint}`: {}", error.message);
+        if exit == Exit::Auth
+            && let Some(reason) = body(error).map(str::trim)
+            && !reason.is_empty()
+        {
+            text = format!("{text}: {reason}");
+        }
         return Failure::new(exit, with_hint(text, hint));
     }
     let json = serde_json::to_string(error).unwrap_or_else(|_| error.to_string());
@@ -154,10 +172,13 @@ pub(crate) fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
 
 /// The body of a response whose status says that all is well.
 fn unexpected(error: &JsonRpcError) -> Option<&str> {
-    let data = error.data.as_ref()?;
-    let status = data.get("status")?.as_u64()?;
-    let body = data.get("body")?.as_str()?;
-    matches!(status, 200..=299).then_some(body)
+    let status = error.data.as_ref()?.get("status")?.as_u64()?;
+    body(error).filter(|_| matches!(status, 200..=299))
+}
+
+/// What a server has said that did not answer.
+fn body(error: &JsonRpcError) -> Option<&str> {
+    error.data.as_ref()?.get("body")?.as_str()
 }
 
 /// What the transport says in the form of an error: no server has sent it.
@@ -170,7 +191,7 @@ fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static st
     let status = member("status").and_then(serde_json::Value::as_u64);
     let is = |code: i64| error.code == code;
     match status {
-        Some(401 | 403) if is(REFUSED) => Some((Exit::Auth, TOKEN_HINT)),
+        Some(status) if is(REFUSED) => not_let_in(status),
         Some(502..=504) if is(STATUS) => Some((Exit::Unreachable, "try again later")),
         Some(_) if is(STATUS) => Some((Exit::Protocol, PATH_HINT)),
         // What came is not even HTTP, and has no status.
@@ -198,12 +219,12 @@ fn lost(endpoint: &Endpoint, reason: &CloseReason) -> Failure {
 fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
     let sorted = io_cause(reason).map(|cause| sort(endpoint, cause));
     let exit = match sorted {
-        Some((exit @ (Exit::Auth | Exit::Protocol), _)) => exit,
+        Some((Exit::Auth, hint)) => return Failure::new(Exit::Auth, with_hint(text, hint)),
+        Some((Exit::Protocol, _)) => Exit::Protocol,
         _ if causes(reason).any(|cause| cause.is::<FrameError>()) => Exit::Protocol,
         _ => Exit::Unreachable,
     };
     let hint = match exit {
-        Exit::Auth => TOKEN_HINT,
         Exit::Protocol if is_url(endpoint) => PATH_HINT,
         Exit::Protocol => "is it JSON-RPC, and the right `--framing`?",
         _ => "the server's own log may say why; it may have run",
@@ -251,9 +272,15 @@ fn with_hint(text: String, hint: &str) -> String {
 mod tests {
     use std::time::Duration;
 
+    use caudal::http::StatusCode;
     use serde_json::json;
 
     use super::*;
+
+    /// What a server says that does not do what it is asked for.
+    fn http(status: StatusCode) -> io::Error {
+        StatusError::new(status, b"no").into()
+    }
 
     #[test]
     fn what_http_says_is_no_answer_of_the_server() {
@@ -294,13 +321,15 @@ mod tests {
 
     #[test]
     fn a_refusal_of_http_is_told_from_one_of_the_system() {
-        let denied = io::Error::new(io::ErrorKind::PermissionDenied, "HTTP 401");
+        let denied = http(StatusCode::UNAUTHORIZED);
         let os = io::Error::from_raw_os_error(13);
         assert_eq!(os.kind(), io::ErrorKind::PermissionDenied);
         let ws: Endpoint = "ws://127.0.0.1:1/rpc".parse().unwrap();
-        assert_eq!(sort(&ws, &denied).0, Exit::Auth);
+        assert_eq!(sort(&ws, &denied), (Exit::Auth, TOKEN_HINT));
+        let forbidden = http(StatusCode::FORBIDDEN);
+        assert_eq!(sort(&ws, &forbidden), (Exit::Auth, LISTS_HINT));
+        assert_eq!(sort(&ws, &http(StatusCode::NOT_FOUND)).0, Exit::Protocol);
         assert_eq!(sort(&ws, &os).0, Exit::Unreachable);
-        assert_eq!(sort(&Endpoint::unix("x"), &denied).0, Exit::Unreachable);
         // A session that is ended so says it by its reason.
         let reason = CloseReason::failed(denied);
         assert_eq!(lost(&ws, &reason).exit, Exit::Auth);
@@ -347,15 +376,17 @@ mod tests {
             params: None,
             timeout: Duration::from_secs(1),
         };
-        for (kind, exit) in [
-            (io::ErrorKind::PermissionDenied, Exit::Auth),
-            (io::ErrorKind::InvalidData, Exit::Protocol),
-            (io::ErrorKind::TimedOut, Exit::Timeout),
-            (io::ErrorKind::ConnectionReset, Exit::Unreachable),
-            (io::ErrorKind::Other, Exit::Unreachable),
+        for (cause, exit) in [
+            (http(StatusCode::UNAUTHORIZED), Exit::Auth),
+            (http(StatusCode::NOT_FOUND), Exit::Protocol),
+            (io::ErrorKind::InvalidData.into(), Exit::Protocol),
+            (io::ErrorKind::TimedOut.into(), Exit::Timeout),
+            (io::ErrorKind::ConnectionReset.into(), Exit::Unreachable),
+            (io::ErrorKind::Other.into(), Exit::Unreachable),
         ] {
-            let reason = CloseReason::failed(io::Error::new(kind, "HTTP 401"));
-            assert_eq!(not_accepted(&target, &reason).exit, exit, "{kind}");
+            let text = cause.to_string();
+            let reason = CloseReason::failed(cause);
+            assert_eq!(not_accepted(&target, &reason).exit, exit, "{text}");
         }
         let reason = CloseReason::remote();
         assert_eq!(not_accepted(&target, &reason).exit, Exit::Unreachable);

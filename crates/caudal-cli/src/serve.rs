@@ -20,7 +20,7 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let endpoint = endpoint(&serve)?;
     let token = Token::find(serve.token)?;
-    let options = options(&endpoint, token.as_ref())?;
+    let options = options(&endpoint, token.as_ref(), serve.allow_host)?;
     let mut listen = caudal::serve(&endpoint, demo::router())
         .config(demo::config())
         .http(options);
@@ -66,7 +66,11 @@ fn endpoint(serve: &Serve) -> Result<Endpoint, Failure> {
     endpoint::parse(url, None)
 }
 
-fn options(endpoint: &Endpoint, token: Option<&Token>) -> Result<Options, Failure> {
+fn options(
+    endpoint: &Endpoint,
+    token: Option<&Token>,
+    hosts: Vec<String>,
+) -> Result<Options, Failure> {
     let mut options = Options::default();
     match token {
         Some(token) if is_url(endpoint) => options.tokens.push(token.text().into()),
@@ -83,7 +87,14 @@ fn options(endpoint: &Endpoint, token: Option<&Token>) -> Result<Options, Failur
         }
         None => {}
     }
-    if banner::is_unspecified(endpoint) {
+    if !hosts.is_empty() {
+        if !is_url(endpoint) {
+            return Err(Failure::usage(format!(
+                "`--allow-host` is for HTTP and WebSocket only; `{endpoint}` is told no host"
+            )));
+        }
+        options.hosts = Allowed::of(hosts);
+    } else if banner::is_unspecified(endpoint) {
         // Nobody knows under which names this machine is reached. It took
         // `--allow-remote` to get here.
         options.hosts = Allowed::Any;

@@ -116,7 +116,8 @@ fn whoever_is_not_let_in_ends_with_3() {
     let (_server, ways) = served(&["--token", "s3cret"]);
     for to in &ways {
         let add = ["call", to, "add", "[1,2]"];
-        run(&add).ends(3).prints("").complains(&["--token"]);
+        let reason = "a bearer token is needed";
+        run(&add).ends(3).prints("").complains(&["--token", reason]);
         let wrong = run(&[&add[..], &["--token", "s3cre7"]].concat());
         wrong.ends(3).prints("").complains(&["the right token"]);
         assert!(!wrong.stderr.contains("s3cre7"), "{wrong:?}");
@@ -134,6 +135,41 @@ fn whoever_is_not_let_in_ends_with_3() {
         command.env("CAUDAL_TOKEN", "wrong");
         finish(command, "").ends(0).prints("3\n");
     }
+}
+
+#[test]
+fn a_host_that_is_not_served_ends_with_3_and_says_so() {
+    for (more, served_here) in [(&[][..], false), (&["--allow-host", "127.1"], true)] {
+        let (server, _) = served(more);
+        // The same address, under a name that nobody has listed.
+        let (_, port) = server.address().rsplit_once(':').unwrap();
+        for to in ways(&format!("127.1:{port}/rpc")) {
+            for rest in [&["add", "[1,2]"][..], &["update", "--notify"]] {
+                let outcome = run(&[&["call", &to][..], rest].concat());
+                if served_here {
+                    outcome.ends(0);
+                    continue;
+                }
+                let parts = [
+                    "403",
+                    "this Host is not served here",
+                    "the server has lists",
+                ];
+                outcome.ends(3).prints("").complains(&parts);
+                // No token would help.
+                assert!(!outcome.stderr.contains("--token"), "{outcome:?}");
+            }
+        }
+    }
+    run(&[
+        "serve",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--allow-host",
+        "a",
+    ])
+    .ends(1)
+    .complains(&["--allow-host"]);
 }
 
 #[test]

@@ -427,13 +427,15 @@ async fn who_is_not_let_in_any_more_can_tell() {
     let mut fake = Fake::start().await;
     let (peer, stream) = open(&mut fake, Router::new()).await;
     drop(stream);
-    fake.expect("GET").await.answer("401 Unauthorized", "", "");
+    fake.expect("GET")
+        .await
+        .answer("401 Unauthorized", "", "log in\n");
     fake.expect("DELETE").await.accept();
     let reason = peer.closed().await;
     let cause = std::error::Error::source(&reason).unwrap();
     let cause = cause.downcast_ref::<std::io::Error>().unwrap();
     assert_eq!(cause.kind(), std::io::ErrorKind::PermissionDenied);
-    assert_eq!(cause.to_string(), "HTTP 401 Unauthorized");
+    assert_eq!(cause.to_string(), "HTTP 401 Unauthorized: log in");
 }
 
 /// A client of a server of another make, which has no way back.

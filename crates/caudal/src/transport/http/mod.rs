@@ -32,6 +32,7 @@ pub(crate) use body::Flow;
 #[cfg(feature = "session")]
 pub(crate) use body::ReadError;
 pub use client::fault;
+pub use client::refusal::StatusError;
 pub use dial::ClientOptions;
 #[cfg(any(feature = "webhook", all(test, feature = "tls")))]
 pub(crate) use dial::Socket;

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::endpoint::Target;
 use crate::transport::Transport;
 use crate::transport::http::client::origin::{NotHttp, add, is_not_http};
-use crate::transport::http::{Body, ClientOptions, dial};
+use crate::transport::http::{Body, ClientOptions, StatusError, dial};
 
 /// So many bytes the head of the answer may have.
 const HEAD: usize = 64 << 10;
@@ -140,16 +140,7 @@ async fn refused(response: Response<Incoming>) -> io::Error {
     let mut text = Vec::new();
     // What has come until then is shown.
     let _ = tokio::time::timeout(REFUSAL, read(response.into_body(), &mut text)).await;
-    let text: String = String::from_utf8_lossy(&text).chars().take(SHOWN).collect();
-    let kind = match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => io::ErrorKind::PermissionDenied,
-        _ => io::ErrorKind::InvalidData,
-    };
-    let text = match text.trim() {
-        "" => format!("the server answered {status}"),
-        text => format!("the server answered {status}: {text}"),
-    };
-    io::Error::new(kind, text)
+    StatusError::new(status, &text).into()
 }
 
 /// Reads as much of a body as is shown.

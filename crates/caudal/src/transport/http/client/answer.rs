@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 
 use super::fault;
 use super::origin::NotHttp;
+use super::refusal::{StatusError, http_status};
 
 /// The calls of one message that wait for an answer.
 #[derive(Debug, Default)]
@@ -246,28 +247,32 @@ fn is_same(id: Id<'_>, own: &RequestId) -> bool {
 pub(crate) struct Fault {
     error: JsonRpcError,
     kind: io::ErrorKind,
+    response: Option<StatusError>,
 }
 
 impl Fault {
     fn new(kind: io::ErrorKind, error: JsonRpcError) -> Self {
-        Self { error, kind }
+        Self {
+            error,
+            kind,
+            response: None,
+        }
     }
 
     /// A response that is no answer.
     pub(crate) fn status(status: StatusCode, body: &[u8]) -> Self {
-        const SHOWN: usize = 200;
-        let (code, kind) = match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                (fault::REFUSED, io::ErrorKind::PermissionDenied)
-            }
-            _ => (fault::STATUS, io::ErrorKind::InvalidData),
+        let response = StatusError::new(status, body);
+        let code = match response.is_refusal() {
+            true => fault::REFUSED,
+            false => fault::STATUS,
         };
-        // No character has more than four bytes.
-        let body = String::from_utf8_lossy(body.get(..SHOWN * 4).unwrap_or(body));
-        let body: String = body.chars().take(SHOWN).collect();
-        let data = json!({ "status": status.as_u16(), "body": body });
+        let data = json!({ "status": status.as_u16(), "body": response.body });
         let error = JsonRpcError::with_data(code, http_status(status), data);
-        Self::new(kind, error)
+        Self {
+            kind: response.kind(),
+            error,
+            response: Some(response),
+        }
     }
 
     /// No response came that can be understood as one.
@@ -317,7 +322,10 @@ impl Fault {
 
 impl From<Fault> for io::Error {
     fn from(fault: Fault) -> Self {
-        Self::new(fault.kind, fault.error.message)
+        match fault.response {
+            Some(response) => response.into(),
+            None => Self::new(fault.kind, fault.error.message),
+        }
     }
 }
 
@@ -337,14 +345,6 @@ fn kind(error: &(dyn Error + 'static)) -> io::ErrorKind {
 #[derive(Debug, thiserror::Error)]
 #[error("the response ended before the answer")]
 pub(crate) struct Unfinished;
-
-/// A status for a person: `HTTP 502 Bad Gateway`.
-pub(crate) fn http_status(status: StatusCode) -> String {
-    let reason = status.canonical_reason().unwrap_or_default();
-    format!("HTTP {} {reason}", status.as_u16())
-        .trim_end()
-        .to_owned()
-}
 
 /// Whether a response consists of events.
 pub(crate) fn is_events(headers: &HeaderMap) -> bool {

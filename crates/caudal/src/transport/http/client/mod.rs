@@ -5,6 +5,7 @@
 //!   ├→ lane      one connection, and the exchange that is under way on it
 //!   ├→ wake      which lanes are worth a look
 //!   └→ answer    what a response means for the calls that wait for it
+//! refusal    a response that is no answer
 //! origin     the server: dialled, and what every request says
 //! events     server-sent events, cut out of bytes
 //! pool       connections for sessions
@@ -18,6 +19,7 @@ mod lane;
 pub(crate) mod origin;
 #[cfg(feature = "session")]
 pub(crate) mod pool;
+pub(crate) mod refusal;
 mod wake;
 
 use std::io;

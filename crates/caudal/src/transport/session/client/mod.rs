@@ -28,11 +28,12 @@ use tokio_util::sync::{CancellationToken, PollSender};
 
 use crate::config::Config;
 use crate::endpoint::Target;
-use crate::transport::http::client::answer::{Calls, http_status};
+use crate::transport::http::client::answer::Calls;
 use crate::transport::http::client::cut_line;
 use crate::transport::http::client::origin::Origin;
 use crate::transport::http::client::pool::{Answer, Pool, SendError};
-use crate::transport::http::{Body, ClientOptions};
+use crate::transport::http::client::refusal::http_status;
+use crate::transport::http::{Body, ClientOptions, StatusError};
 use crate::transport::{ReceiveError, Transport};
 
 pub(crate) use tries::Tries;
@@ -46,6 +47,8 @@ const FLUSH: Duration = Duration::from_secs(3);
 const DELETE: Duration = Duration::from_secs(2);
 /// So long a response may go on that no call waits for, if calls may take for ever.
 const REST_TIME: Duration = Duration::from_secs(30);
+/// So long a refusal may take to say why.
+const REFUSAL: Duration = Duration::from_secs(1);
 /// So much of an answer that nobody needs is read, to keep the connection.
 const REST: usize = 64 << 10;
 
@@ -89,8 +92,8 @@ pub(crate) enum Ended {
     Missed(u64),
     #[error("the server's messages could not be received any more: {0}")]
     Broken(String),
-    #[error("{}", http_status(*.0))]
-    Status(StatusCode),
+    #[error(transparent)]
+    Status(StatusError),
     #[error("a message may or may not have been received: {0}")]
     Lost(String),
     #[error("a message could not be sent: {0}")]
@@ -104,7 +107,7 @@ impl From<Ended> for CloseReason {
         match ended {
             Ended::Over => Self::remote_with(ended),
             // Its kind says whether it is a matter of being let in.
-            Ended::Status(status) => Self::failed(refused(status)),
+            Ended::Status(error) => Self::failed(io::Error::from(error)),
             Ended::Slow => Self::failed(io::Error::new(io::ErrorKind::TimedOut, ended)),
             ended => Self::failed(ended),
         }
@@ -153,7 +156,7 @@ impl Session {
                 let _ = answer.read(REST).await;
                 Ok(None)
             }
-            status => Err(refused(status)),
+            _ => Err(refused(answer).await.into()),
         }
     }
 
@@ -172,12 +175,7 @@ impl Session {
             self.listening.store(true, Relaxed);
             return Ok(text);
         }
-        let said = String::from_utf8_lossy(text.get(..200).unwrap_or(&text)).into_owned();
-        let refused = refused(status);
-        Err(io::Error::new(
-            refused.kind(),
-            format!("{refused}: {}", said.trim_end()),
-        ))
+        Err(StatusError::new(status, &text).into())
     }
 
     /// A GET for the server's messages.
@@ -252,8 +250,8 @@ impl Session {
             }
             StatusCode::NOT_FOUND if self.is_identified() => Asked::End(self.gone()),
             StatusCode::GONE if self.is_identified() => Asked::End(Ended::Over),
-            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                Asked::End(Ended::Status(status))
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Asked::End(Ended::Status(refused(answer).await))
             }
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE if self.is_foreign() => {
                 Asked::Never
@@ -305,14 +303,11 @@ impl Session {
     }
 }
 
-/// Why a session was not opened.
-fn refused(status: StatusCode) -> io::Error {
-    let kind = match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => io::ErrorKind::PermissionDenied,
-        // It speaks HTTP, but not this.
-        _ => io::ErrorKind::InvalidData,
-    };
-    io::Error::new(kind, http_status(status))
+/// What the server said instead of yes, as far as it comes soon.
+async fn refused(answer: Answer) -> StatusError {
+    let status = answer.status;
+    let text = tokio::time::timeout(REFUSAL, answer.read(REST)).await;
+    StatusError::new(status, &text.ok().and_then(Result::ok).unwrap_or_default())
 }
 
 /// What came of a GET.

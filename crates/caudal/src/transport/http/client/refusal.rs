@@ -1,0 +1,82 @@
+//! A response that is no answer.
+
+use std::fmt;
+use std::io;
+
+use http::StatusCode;
+
+/// So many characters of a body are kept.
+const SHOWN: usize = 200;
+
+/// The response of a server that did not do what it was asked for.
+///
+/// It is within the [`io::Error`] where no call waits for an answer: when a connection or
+/// a session is opened, and when a notification is not accepted. Its kind is
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied) for 401 and 403, and else
+/// [`InvalidData`](io::ErrorKind::InvalidData).
+///
+/// ```
+/// use caudal::http::{StatusCode, StatusError};
+///
+/// let error = StatusError::new(StatusCode::FORBIDDEN, b"not you\n");
+/// assert_eq!(error.status, StatusCode::FORBIDDEN);
+/// assert_eq!(error.to_string(), "HTTP 403 Forbidden: not you");
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub struct StatusError {
+    /// The status.
+    pub status: StatusCode,
+    /// The first 200 characters of the body.
+    pub body: String,
+}
+
+impl StatusError {
+    /// What a response with this status says.
+    #[must_use]
+    pub fn new(status: StatusCode, body: &[u8]) -> Self {
+        // No character has more than four bytes.
+        let body = String::from_utf8_lossy(body.get(..SHOWN * 4).unwrap_or(body));
+        let body = body.chars().take(SHOWN).collect();
+        Self { status, body }
+    }
+
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(
+            self.status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+        )
+    }
+
+    pub(super) fn kind(&self) -> io::ErrorKind {
+        match self.is_refusal() {
+            true => io::ErrorKind::PermissionDenied,
+            // It speaks HTTP, but not this.
+            false => io::ErrorKind::InvalidData,
+        }
+    }
+}
+
+impl fmt::Display for StatusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&http_status(self.status))?;
+        match self.body.trim() {
+            "" => Ok(()),
+            body => write!(f, ": {body}"),
+        }
+    }
+}
+
+impl From<StatusError> for io::Error {
+    fn from(error: StatusError) -> Self {
+        Self::new(error.kind(), error)
+    }
+}
+
+/// A status for a person: `HTTP 502 Bad Gateway`.
+pub(crate) fn http_status(status: StatusCode) -> String {
+    let reason = status.canonical_reason().unwrap_or_default();
+    format!("HTTP {} {reason}", status.as_u16())
+        .trim_end()
+        .to_owned()
+}
