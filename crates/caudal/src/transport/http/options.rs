@@ -100,6 +100,10 @@ pub struct Options {
     pub ping_timeout: Duration,
     /// Lets webhooks call private, loopback and link-local addresses.
     pub private_webhooks: bool,
+    /// Which receivers of webhooks are believed, over `https`: those that the system
+    /// believes, by default.
+    #[cfg(all(feature = "tls", feature = "webhook"))]
+    pub webhook_tls: Option<crate::tls::ClientTls>,
 }
 
 impl Default for Options {
@@ -127,6 +131,8 @@ impl Default for Options {
             ping_interval: Duration::from_secs(30),
             ping_timeout: Duration::from_secs(10),
             private_webhooks: false,
+            #[cfg(all(feature = "tls", feature = "webhook"))]
+            webhook_tls: None,
         }
     }
 }

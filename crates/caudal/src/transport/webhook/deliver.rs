@@ -102,7 +102,6 @@ pub(crate) async fn deliver(to: &Registration, outbox: &mut impl Outbox, pace: &
     let mut courier = Courier {
         to,
         pace,
-        options: ClientOptions::default(),
         line: None,
     };
     while let Some((number, message)) = courier.next(outbox).await {
@@ -121,7 +120,6 @@ pub(crate) async fn deliver(to: &Registration, outbox: &mut impl Outbox, pace: &
 struct Courier<'a> {
     to: &'a Registration,
     pace: &'a Pace,
-    options: ClientOptions,
     /// The connection of the last message.
     line: Option<Line>,
 }
@@ -168,7 +166,7 @@ impl Courier<'_> {
             self.line = line;
             return Ok(status);
         }
-        let line = Line::open(self.to, &self.options, self.pace.attempt).await?;
+        let line = Line::open(self.to, self.pace.attempt).await?;
         let (status, line) = line.exchange(request()?).await?;
         self.line = line;
         Ok(status)
@@ -199,13 +197,9 @@ struct Line {
 
 impl Line {
     /// Looks the receiver up, checks where it is now, and connects to just that.
-    async fn open(
-        to: &Registration,
-        options: &ClientOptions,
-        time: Duration,
-    ) -> Result<Self, DeliveryError> {
+    async fn open(to: &Registration, time: Duration) -> Result<Self, DeliveryError> {
         let addresses = to.url.resolve(to.private).await?;
-        let socket = dial_any(&addresses, &to.url.target(), options, time).await;
+        let socket = dial_any(&addresses, &to.url.target(), &to.client, time).await;
         let socket = TokioIo::new(socket.map_err(DeliveryError::Dial)?);
         let mut builder = http1::Builder::new();
         builder.max_buf_size(HEAD);

@@ -684,19 +684,49 @@ async fn a_connection_that_is_not_used_is_closed() {
     assert_eq!(outbox.list.acknowledged(), [1, 2]);
 }
 
+/// TLS in front of a site: its address, and the certificate that it shows.
+#[cfg(feature = "tls")]
+async fn with_tls(site: &Site) -> (SocketAddr, String) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    let shown = params.self_signed(&key).unwrap().pem();
+    let tls = crate::tls::ServerTls::new(shown.clone(), key.serialize_pem()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, behind) = (listener.local_addr().unwrap(), site.address);
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let Ok((mut secured, _)) = tls.accept(socket).await else {
+                continue;
+            };
+            let mut plain = TcpStream::connect(behind).await.unwrap();
+            tokio::spawn(async move {
+                let _ = tokio::io::copy_bidirectional(&mut secured, &mut plain).await;
+            });
+        }
+    });
+    (address, shown)
+}
+
+#[cfg(feature = "tls")]
 #[tokio::test]
-async fn without_tls_https_fails_and_says_so() {
-    if cfg!(feature = "tls") {
-        return;
-    }
-    let site = Site::start(None, &[]).await;
-    let registration = registered(&format!("https://{}/", site.address)).await;
-    let ended = run(&registration, &mut List::of(1), &pace(0)).await;
-    let Ended::Failed(DeliveryError::Dial(error)) = ended else {
-        panic!("{ended:?}");
-    };
-    assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
+async fn a_receiver_with_tls_is_called_if_its_certificate_is_believed() {
+    let site = Site::start(None, &[Act::Answer(204), Act::Answer(204)]).await;
+    let (address, shown) = with_tls(&site).await;
+    let body = serde_json::json!({ "url": format!("https://{address}/") }).to_string();
+    let mut options = private();
+    let unknown = register(body.as_bytes(), &options).await.unwrap();
+    let ended = run(&unknown, &mut List::of(2), &pace(0)).await;
+    assert!(matches!(ended, Ended::Failed(DeliveryError::Dial(_))));
     assert!(site.seen().is_empty());
+    options.webhook_tls = Some(crate::tls::ClientTls::with_roots(shown).unwrap());
+    let known = register(body.as_bytes(), &options).await.unwrap();
+    let mut list = List::of(2);
+    assert!(matches!(
+        run(&known, &mut list, &pace(0)).await,
+        Ended::Empty
+    ));
+    assert_eq!(list.acknowledged(), [1, 2]);
+    assert_eq!(site.seen().len(), 2);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::sign::Key;
 use super::target::{HookUrl, TargetError, UrlError};
-use crate::transport::http::Options;
+use crate::transport::http::{ClientOptions, Options};
 
 /// So many bytes the body of the `PUT` may have.
 const LARGEST: usize = 4 << 10;
@@ -23,6 +23,8 @@ pub(crate) struct Registration {
     /// What the ids of its messages have in common.
     name: String,
     pub(super) private: bool,
+    /// How its receiver is spoken to.
+    pub(super) client: ClientOptions,
 }
 
 impl Registration {
@@ -54,6 +56,8 @@ pub(crate) enum RegisterError {
     Malformed(#[source] serde_json::Error),
     #[error("{0}")]
     Url(UrlError),
+    #[error("this server cannot call https: TLS is not built in")]
+    NoTls,
     /// One text for all causes: which names are known inside is nobody's business.
     #[error("the host of the URL may not be called, or cannot be found")]
     Target(#[source] TargetError),
@@ -66,7 +70,7 @@ impl RegisterError {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Malformed(_) | Self::Url(_) => StatusCode::BAD_REQUEST,
+            Self::Malformed(_) | Self::Url(_) | Self::NoTls => StatusCode::BAD_REQUEST,
             Self::Target(_) => StatusCode::FORBIDDEN,
             Self::Random(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -96,6 +100,9 @@ pub(crate) async fn register(
     }
     let Ask { url } = serde_json::from_slice(body).map_err(RegisterError::Malformed)?;
     let url = HookUrl::parse(&url).map_err(RegisterError::Url)?;
+    if url.target().secure && !cfg!(feature = "tls") {
+        return Err(RegisterError::NoTls);
+    }
     let private = options.private_webhooks;
     let resolved = tokio::time::timeout(LOOKUP, url.resolve(private)).await;
     let late = |_| Err(TargetError::Unknown(io::ErrorKind::TimedOut.into()));
@@ -107,7 +114,22 @@ pub(crate) async fn register(
         key: Key::random().map_err(RegisterError::Random)?,
         name: random_name().map_err(RegisterError::Random)?,
         private,
+        client: client(options),
     })
+}
+
+/// How receivers are spoken to.
+#[cfg(feature = "tls")]
+fn client(options: &Options) -> ClientOptions {
+    ClientOptions {
+        tls: options.webhook_tls.clone().unwrap_or_default(),
+        ..ClientOptions::default()
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+fn client(_: &Options) -> ClientOptions {
+    ClientOptions::default()
 }
 
 /// 128 random bits.
@@ -173,5 +195,22 @@ mod tests {
         let deep = "[".repeat(LARGEST);
         assert_eq!(status(&deep, true).await.map(|_| ()), Err(400));
         assert_eq!(status(&(deep + "["), true).await.map(|_| ()), Err(413));
+    }
+
+    #[tokio::test]
+    async fn without_tls_a_url_of_https_is_refused_and_told_why() {
+        let options = Options {
+            private_webhooks: true,
+            ..Options::default()
+        };
+        let registered = register(br#"{"url":"https://127.0.0.1:9/"}"#, &options).await;
+        match (registered, cfg!(feature = "tls")) {
+            (Ok(_), true) => {}
+            (Err(error), false) => {
+                assert_eq!(error.status(), StatusCode::BAD_REQUEST);
+                assert!(error.to_string().contains("TLS is not built in"), "{error}");
+            }
+            (registered, _) => panic!("{registered:?}"),
+        }
     }
 }
