@@ -677,6 +677,42 @@ async fn too_many_at_once_are_told_so() {
 }
 
 #[tokio::test]
+async fn all_posts_of_a_mounted_service_share_its_limit() {
+    let mut config = Config::default();
+    config.limits.in_flight = 2;
+    let gate = Arc::new(Semaphore::new(0));
+    let opened = Arc::clone(&gate);
+    let router = router().method("hold", move || {
+        let gate = Arc::clone(&opened);
+        async move {
+            gate.acquire().await.unwrap().forget();
+            Ok("held")
+        }
+    });
+    let http = Http::with(router, config, Options::default());
+    let hold = r#"{"jsonrpc":"2.0","id":1,"method":"hold"}"#;
+    let held: Vec<_> = (0..2)
+        .map(|_| {
+            let http = http.clone();
+            tokio::spawn(async move { answered(&http, hold).await })
+        })
+        .collect();
+    until(|| http.stats().in_flight == 2).await;
+    assert_eq!(answered(&http, ADD).await["error"]["code"], -32000);
+    gate.add_permits(2);
+    for held in held {
+        assert_eq!(held.await.unwrap()["result"], "held");
+    }
+    assert_eq!(answered(&http, ADD).await["result"], 3);
+}
+
+async fn answered(http: &Http, body: &'static str) -> serde_json::Value {
+    use http_body_util::BodyExt as _;
+    let answer = http.answer(http_request(body)).await.into_body();
+    serde_json::from_slice(&answer.collect().await.unwrap().to_bytes()).unwrap()
+}
+
+#[tokio::test]
 async fn connections_are_bounded_in_all_and_for_each_address() {
     let mut options = Options::default();
     options.connections_per_address = 2;

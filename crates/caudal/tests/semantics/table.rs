@@ -18,8 +18,9 @@ const NOTES: &str = "
 - A POST stands alone: there is no way back to the caller, so nothing that the server
   begins can reach it, and two POSTs have no order. Dropping a call ends its POST,
   which cancels its handler.
-- Limits are those of a connection, and each of many POSTs at once has one of its own:
-  what bounds them is how many connections there may be.
+- Limits are those of a connection, and with `serve` each of many POSTs at once has one
+  of its own: what bounds them is how many connections there may be. All POSTs of a
+  service that is mounted elsewhere share one set of limits.
 - In memory and on stdio the server has one client and ends with it; stdio's own tests
   are about that.
 - A message that is too large is answered with an error that has no id: by POST with

@@ -58,6 +58,11 @@ const HEADERS: usize = 32;
 /// // axum::Router::new().route_service("/rpc", http)
 /// # let _ = http;
 /// ```
+///
+/// What is mounted knows no connections: all its POSTs together have at most
+/// [`Limits::in_flight`](crate::Limits::in_flight) requests under way, and further ones
+/// are answered with -32000. Raise that to what the application can bear; each WebSocket
+/// and each session has limits of its own in any case.
 #[derive(Clone)]
 pub struct Http {
     shared: Arc<Shared>,
