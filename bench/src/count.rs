@@ -121,8 +121,8 @@ fn count(allocator: &StatsAlloc<System>, name: &str, message: &Message) {
     println!("{name} {} {allocations} {bytes}", message.name);
 }
 
-/// One message of 4 MiB, reply buffer included. For caudal this prints all it
-/// ever allocated, which no peak can exceed; for `Value` what it still holds
+/// One message of 4 MiB, reply buffer included. For caudal-core this prints all
+/// it ever allocated, which no peak can exceed; for `Value` what it still holds
 /// at the end, which no peak can be below.
 fn large(allocator: &StatsAlloc<System>) {
     let bytes = message::zeros(LARGE);
@@ -138,7 +138,7 @@ fn large(allocator: &StatsAlloc<System>) {
     let change = region.change();
     let allocations = change.allocations + change.reallocations;
     println!(
-        "caudal {LARGE_NAME} {allocations} {}",
+        "caudal-core {LARGE_NAME} {allocations} {}",
         change.bytes_allocated
     );
     drop(out);

@@ -24,11 +24,11 @@ const ACCEPT: &str = "cargo run --release -- --guard --write";
 /// Contestant, message, and about how many bytes callgrind has to follow.
 const PATHS: [(&str, &str, usize); 27] = [
     // caudal-core: decoding, dispatch, encoding.
-    ("caudal", "add", 54),
-    ("caudal", "typed-1k", 1_000),
-    ("caudal", "pass-1k", 1_000),
-    ("caudal", "pass-100k", 100_000),
-    ("caudal", "batch-100", 5_500),
+    ("caudal-core", "add", 54),
+    ("caudal-core", "typed-1k", 1_000),
+    ("caudal-core", "pass-1k", 1_000),
+    ("caudal-core", "pass-100k", 100_000),
+    ("caudal-core", "batch-100", 5_500),
     // Decoding alone.
     ("caudal-scan", "add", 54),
     ("caudal-scan", "typed-1k", 1_000),

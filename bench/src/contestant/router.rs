@@ -1,4 +1,5 @@
-//! The whole of caudal but for the connection: `Router::handle`.
+//! The whole of caudal but for the connection: `Router::handle`, which finds methods in
+//! its table as the other libraries do.
 
 use caudal::{JsonRpcError, RawValue, Router};
 use futures_executor::block_on;

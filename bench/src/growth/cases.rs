@@ -109,8 +109,8 @@ fn size(quick: bool) -> Plan {
             &[100, 1_000, 10_000, 100_000, 1_000_000],
         ),
         contestants: vec![
-            echo("caudal", |n| case("router", "echo", n, n)),
-            echo("caudal-core", |n| case("caudal", "echo", n, n)),
+            echo("caudal", |n| case("caudal", "echo", n, n)),
+            echo("caudal-core", |n| case("caudal-core", "echo", n, n)),
             echo("value", |n| case("value", "echo", n, n)),
             echo("jsonrpsee", |n| case("jsonrpsee-server", "echo", n, n)),
             echo("jsonrpc-core", |n| case("jsonrpc-core", "echo", n, n)),
@@ -134,9 +134,11 @@ fn batch(quick: bool) -> Plan {
         contestants: vec![
             Contestant {
                 most: 1_000,
-                ..entries("caudal", |n| case("router", "batch", n, n * 55))
+                ..entries("caudal", |n| case("caudal", "batch", n, n * 55))
             },
-            entries("caudal-core", |n| case("caudal-wide", "batch", n, n * 55)),
+            entries("caudal-core", |n| {
+                case("caudal-core-wide", "batch", n, n * 55)
+            }),
             entries("value", |n| case("value", "batch", n, n * 55)),
             entries("jsonrpsee", |n| {
                 case("jsonrpsee-server", "batch", n, n * 55)

@@ -1,4 +1,5 @@
-//! caudal-core with every rule on, written as a server would write it.
+//! caudal-core alone, with every rule on: a server written by hand around it, which
+//! knows its methods by a `match`.
 
 use std::hint::black_box;
 
