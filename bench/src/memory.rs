@@ -11,7 +11,7 @@ use crate::contestant::{self, DECODED, DECODERS, PENDING, SERVERS};
 use crate::count::{self, Count, LARGE_NAME};
 use crate::message::{self, Message};
 use crate::table::{Table, number, number_or_na};
-use crate::time::{self, Plan, Time};
+use crate::time::{self, Plan, Spread, Time};
 
 /// Everything that was measured.
 #[derive(Debug, Default, Serialize)]
@@ -61,11 +61,11 @@ impl Measures {
 
     /// The contestant's time over the floor's.
     #[must_use]
-    pub fn ratio(&self, contestant: &str, message: &str) -> Option<f64> {
+    pub fn ratio(&self, contestant: &str, message: &str) -> Option<Spread> {
         let races = self.races.iter().filter(|(name, _)| *name == message);
         let mut times = races.flat_map(|(_, times)| times);
         let time = times.find(|time| time.contestant == contestant);
-        time.map(|time| time.ratio.median)
+        time.map(|time| time.ratio)
     }
 }
 

@@ -166,7 +166,7 @@ impl Results {
         text.push_str("\n## Targets\n");
         for (title, targets) in &self.targets {
             let _ = write!(text, "\n### {title}\n\n");
-            text.push_str(&target::table("subject", targets).to_markdown());
+            text.push_str(&target::write(targets));
         }
         text.push_str("\n## Charts\n\n");
         for (name, _) in self.charts() {

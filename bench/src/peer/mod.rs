@@ -15,6 +15,7 @@ mod calls;
 mod cores;
 mod drive;
 mod memory;
+mod raced;
 mod served;
 mod tables;
 mod targets;

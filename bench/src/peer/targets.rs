@@ -1,8 +1,9 @@
 //! What the peer must reach, and whether it does.
 
-use super::Measures;
+use super::{Measures, raced};
+use crate::table::number;
 use crate::target::Target;
-use crate::wire::{Outcome, Race};
+use crate::wire::{Race, percent};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -15,7 +16,7 @@ pub fn all(measures: Option<&Measures>, races: Option<&[Race]>) -> Vec<Target> {
         of_peer(called),
         of_peer(held),
         of_peer(scaled),
-        races.map(raced).unwrap_or_default(),
+        races.map(raced::targets).unwrap_or_default(),
     ]
     .concat()
 }
@@ -38,11 +39,18 @@ fn served(measures: &Measures) -> Vec<Target> {
 
 fn called(measures: &Measures) -> Vec<Target> {
     let client = measures.calls.client("caudal");
-    let ratio = client.map(|client| client.ratio.median);
+    let ratio = client.map(|client| client.ratio);
+    let median = ratio.map(|ratio| ratio.median);
+    let why = client.map(|client| {
+        let waits = percent(1.0 - client.cpu);
+        format!("it waits {waits} of the time for a server on another processor")
+    });
     let instructions = client.and_then(|client| client.instructions);
     let subject = "call, 64 in flight, TCP";
     vec![
-        Target::at_least(subject, "calls/s, × bare client", 0.5, ratio).timed(),
+        Target::at_least(subject, "calls/s, × bare client", 0.5, median)
+            .of(ratio)
+            .why(why),
         Target::at_most(subject, "instructions, calling side", 6_500.0, instructions).aim(5_000.0),
     ]
 }
@@ -78,77 +86,35 @@ fn scaled(measures: &Measures) -> Vec<Target> {
         .cores
         .iter()
         .find(|scaling| scaling.name == "caudal");
-    let ratio = caudal.map(|scaling| scaling.ratio.median);
-    let cost = caudal.map(|scaling| scaling.cost.median);
+    let bare = measures.cores.iter().find(|scaling| scaling.name == "bare");
+    let ratio = caudal.map(|scaling| scaling.ratio);
+    let cost = caudal.map(|scaling| scaling.cost);
     let subject = "two connections, two cores";
+    let room = caudal.zip(bare).map(|(caudal, bare)| {
+        format!(
+            "with two the generators took {} of a processor and left the server {}; the bare \
+             loop is at {}",
+            percent(caudal.two.load_cpu),
+            percent(caudal.two.server_cpu),
+            number(bare.ratio.median),
+        )
+    });
     vec![
-        Target::at_least(subject, "calls/s, × one connection", 1.7, ratio).timed(),
+        Target::at_least(
+            subject,
+            "calls/s, × one connection",
+            1.7,
+            ratio.map(|ratio| ratio.median),
+        )
+        .of(ratio)
+        .why(room.clone()),
         Target::at_most(
             subject,
             "server's CPU per call, × one connection",
             1.1,
-            cost,
+            cost.map(|cost| cost.median),
         )
-        .timed(),
+        .of(cost)
+        .why(room),
     ]
-}
-
-fn raced(races: &[Race]) -> Vec<Target> {
-    let race = |name: &str| races.iter().find(|race| race.scene.name == name);
-    let caudal = |name| race(name)?.outcome("caudal");
-    let bare = |name| caudal(name).map(|outcome| outcome.ratio.median);
-    // In the framing that both speak, within a round.
-    let over = |race_name, one, other| Some(race(race_name)?.ratio(one, other)?.median);
-    let writes = caudal("pipe-64").map(Outcome::writes);
-    let tail = |of: fn(&crate::wire::Figures) -> u64| {
-        caudal("open").map(|outcome| outcome.median(|figures| of(figures) as f64) / 1000.0)
-    };
-    let pipe = "pipe, 64 in flight, two cores";
-    let awake = "pipe, 64 in flight, two cores, awake";
-    let same = "pipe, 64 in flight, one core";
-    let many = "pipe, 10,000 in flight";
-    let open = "open loop, TCP";
-    let rate = |subject, name, must| {
-        let what = "calls/s, × bare";
-        Target::at_least(subject, what, must, bare(name)).timed()
-    };
-    let beats = |subject, race, name, must| {
-        let what = format!("calls/s, × {name}");
-        Target::at_least(subject, what, must, over(race, "caudal", name))
-            .timed()
-            .bare(over(race, "bare", name))
-    };
-    let beats_all = |subject, race| {
-        [
-            beats(subject, race, "async-lsp", 1.3),
-            beats(subject, race, "tower-lsp-server", 3.0),
-            beats(subject, race, "lsp-server", 14.0),
-            beats(subject, race, "rmcp", 25.0),
-        ]
-    };
-    let mut targets = vec![
-        Target::at_most(
-            "pipe, 1 in flight, one core",
-            "p50, × bare",
-            1.5,
-            bare("pipe-1"),
-        )
-        .aim(1.3)
-        .timed(),
-        rate(same, "pipe-64-core", 0.6).aim(0.8),
-        rate(awake, "pipe-64-awake", 0.6).aim(0.8),
-        rate(pipe, "pipe-64", 0.6).aim(0.8),
-        Target::at_most(pipe, "writes per reply", 0.05, writes).timed(),
-        rate(many, "pipe-10000", 0.5).aim(0.7),
-        rate("TCP, 64 in flight", "tcp-64", 0.6),
-        Target::at_most(open, "p99, µs", 1_000.0, tail(|figures| figures.p99_ns)).timed(),
-        Target::at_most(open, "p99.9, µs", 1_000.0, tail(|figures| figures.p999_ns))
-            .only_aim()
-            .timed(),
-    ];
-    targets.extend(beats_all(same, "pipe-64-core"));
-    targets.extend(beats_all(many, "pipe-10000"));
-    targets.extend(beats_all(awake, "pipe-64-awake"));
-    targets.extend(beats_all(pipe, "pipe-64"));
-    targets
 }

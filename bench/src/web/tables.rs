@@ -103,7 +103,7 @@ Notes on HTTP and WebSocket
 - jsonrpsee has its defaults, but may have more than 100 connections.
 - Instructions, sends and receives are the difference of two runs, and `load` goes
   in lockstep: the next window when the last is answered. Under callgrind a runtime
-  has one thread. Sends and receives are strace's, the end of a connection
+  has one thread. Sends, receives and system calls are strace's, the end of a connection
   not among them; without strace, or where it may not look, they are left out.
 - `axum` is a handler that reads and writes its own structs with serde. A batch
   counts as one call.

@@ -1,5 +1,5 @@
-//! What one call costs a server: instructions, and how often it asks the kernel
-//! to send or to receive.
+//! What one call costs a server: instructions, and how often it asks the kernel for
+//! something.
 //!
 //! `load` goes in lockstep, the next window when the last is answered, so that
 //! every run sees the same reads. Start-up and handshakes are in both of two runs
@@ -21,15 +21,19 @@ use crate::tools::{Program, Tools};
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Cost {
     pub instructions: Option<f64>,
-    /// Over sockets only.
     pub traffic: Option<Traffic>,
 }
 
 /// How often it asked the kernel.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Traffic {
+    /// Those of sockets.
     pub receives: f64,
     pub sends: f64,
+    /// By which threads wait for each other and wake each other.
+    pub futexes: f64,
+    /// For anything at all.
+    pub all: f64,
 }
 
 /// Sockets only: what a runtime writes to wake its own threads is not among them.
@@ -44,22 +48,22 @@ pub(super) fn count(
     server: &Contestant,
     quick: bool,
 ) -> Result<Option<Cost>, String> {
-    let (Some((few, many)), Program::Serve | Program::Peers) = (scene.counted, server.program)
-    else {
-        return Ok(None);
-    };
-    if quick && server.name != "caudal" {
+    let looked_into = matches!(server.program, Program::Serve | Program::Peers);
+    let counts_any = scene.counted.is_some() || scene.traced.is_some();
+    if !looked_into || !counts_any || quick && server.name != "caudal" {
         return Ok(None);
     }
-    let counts = match quick {
+    let fewer = |(few, many)| match quick {
         true => (few / 5, many / 5),
         false => (few, many),
     };
-    let strace = Strace::find().filter(|_| scene.transport != "stdio");
-    let traffic = strace.map(|strace| strace.traffic(tools, scene, server, (few / 10, many / 10)));
+    let counted = scene.counted.map(fewer);
+    let counted = counted.map(|counts| instructions(tools, scene, server, counts));
+    let traced = scene.traced.zip(Strace::find());
+    let traced = traced.map(|(counts, strace)| strace.traffic(tools, scene, server, counts));
     Ok(Some(Cost {
-        instructions: instructions(tools, scene, server, counts)?,
-        traffic: traffic.transpose()?,
+        instructions: counted.transpose()?.flatten(),
+        traffic: traced.transpose()?,
     }))
 }
 
@@ -142,10 +146,16 @@ impl Strace {
     ) -> Result<Traffic, String> {
         let less = self.total(tools, scene, server, few)?;
         let more = self.total(tools, scene, server, many)?;
-        let each = |of: fn(&Traffic) -> f64| (of(&more) - of(&less)) / (many - few) as f64;
+        // What threads do at the start is not the same in both.
+        let each = |of: fn(&Traffic) -> f64| {
+            let more = (of(&more) - of(&less)).max(0.0);
+            more / (many - few) as f64
+        };
         Ok(Traffic {
             receives: each(|traffic| traffic.receives),
             sends: each(|traffic| traffic.sends),
+            futexes: each(|traffic| traffic.futexes),
+            all: each(|traffic| traffic.all),
         })
     }
 
@@ -161,8 +171,6 @@ impl Strace {
         command
             .args(["-f", "-s", "0", "-o"])
             .arg(&self.file)
-            .arg("-e")
-            .arg(format!("trace={}", [RECEIVES, SENDS].concat().join(",")))
             .arg(plain.get_program())
             .args(server.arguments(scene.transport));
         drive(tools, scene, server, &mut command, count)?;
@@ -170,6 +178,8 @@ impl Strace {
         Ok(Traffic {
             receives: calls(&text, &RECEIVES),
             sends: calls(&text, &SENDS),
+            futexes: begun(&text).filter(|name| *name == "futex").count() as f64,
+            all: begun(&text).count() as f64,
         })
     }
 }
@@ -193,9 +203,23 @@ fn calls(lines: &str, names: &[&str]) -> f64 {
     lines.lines().filter(is_one).count() as f64
 }
 
+/// The names of all calls that were begun, whatever came of them.
+fn begun(lines: &str) -> impl Iterator<Item = &str> {
+    let is_name = |name: &&str| {
+        let mut bytes = name.bytes();
+        bytes.all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+    };
+    let name = |line| {
+        // The thread comes first.
+        let (_, call) = str::split_once(line, ' ')?;
+        Some(call.trim_start().split_once('(')?.0)
+    };
+    lines.lines().filter_map(name).filter(is_name)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{RECEIVES, SENDS, calls};
+    use super::{RECEIVES, SENDS, begun, calls};
 
     #[test]
     fn reads_the_lines_of_strace() {
@@ -207,9 +231,15 @@ mod tests {
 72 writev(10, [{iov_base=\"\"..., iov_len=80}], 1) = 80
 71 recvfrom(9, 0x55, 8192, 0, NULL, NULL) = -1 EAGAIN (Resource temporarily unavailable)
 71 recvfrom(9, \"\", 8192, 0, NULL, NULL) = 0
+72 futex(0x7f, FUTEX_WAIT_BITSET_PRIVATE, 0, NULL <unfinished ...>
+71 futex(0x7f, FUTEX_WAKE_PRIVATE, 1) = 1
+72 <... futex resumed>) = 0
+71 --- SIGCHLD {si_signo=SIGCHLD} ---
 72 +++ exited with 0 +++
 ";
         assert_eq!(calls(lines, &RECEIVES), 3.0);
         assert_eq!(calls(lines, &SENDS), 2.0);
+        let futexes = begun(lines).filter(|name| *name == "futex");
+        assert_eq!((futexes.count(), begun(lines).count()), (2, 8));
     }
 }

@@ -4,7 +4,7 @@
 //! contestant ─┐
 //!             ├→ race ── for each turn ──→ load ⇄ serve, peers, foreign
 //! scene ──────┘    ├→ cost ── callgrind, strace ──→ the same
-//!                  └→ tables
+//!                  └→ tables, why
 //! ```
 
 mod contestant;
@@ -12,6 +12,7 @@ mod cost;
 mod race;
 mod scene;
 mod tables;
+pub(crate) mod why;
 
 use serde::{Deserialize, Serialize};
 

@@ -39,16 +39,21 @@ impl Race {
         self.outcomes.iter().find(|outcome| outcome.name == name)
     }
 
-    /// What one did over what another did, in the first framing that both speak.
-    #[must_use]
-    pub fn ratio(&self, name: &str, base: &str) -> Option<Spread> {
+    /// How two did, in the first framing that both speak.
+    pub(super) fn pair(&self, name: &str, base: &str) -> Option<(&Outcome, &Outcome)> {
         let named = |wanted| move |outcome: &&Outcome| outcome.name == wanted;
         let mut pairs = self.outcomes.iter().filter(named(name)).flat_map(|one| {
             let others = self.outcomes.iter().filter(named(base));
             let same = others.filter(|other| other.framing == one.framing);
             same.map(move |other| (one, other))
         });
-        let (one, other) = pairs.next()?;
+        pairs.next()
+    }
+
+    /// What one did over what another did, in the first framing that both speak.
+    #[must_use]
+    pub fn ratio(&self, name: &str, base: &str) -> Option<Spread> {
+        let (one, other) = self.pair(name, base)?;
         Some(self.scene.key.ratio(&one.rounds, &other.rounds))
     }
 }

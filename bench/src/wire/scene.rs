@@ -27,6 +27,9 @@ pub struct Scene {
     /// Between which numbers of calls instructions are counted, if they are.
     #[serde(skip)]
     pub counted: Option<(u64, u64)>,
+    /// The same for system calls.
+    #[serde(skip)]
+    pub traced: Option<(u64, u64)>,
 }
 
 /// By what the servers are compared.
@@ -60,6 +63,7 @@ const fn scene(
         turns: 1.0,
         awake: false,
         counted: None,
+        traced: None,
     }
 }
 
@@ -67,6 +71,13 @@ impl Scene {
     const fn counted(self, few: u64, many: u64) -> Self {
         Self {
             counted: Some((few, many)),
+            ..self
+        }
+    }
+
+    const fn traced(self, few: u64, many: u64) -> Self {
+        Self {
+            traced: Some((few, many)),
             ..self
         }
     }
@@ -100,7 +111,8 @@ pub const PIPES: &[Scene] = &[
         Key::Median,
         &["--window", "1", "--same-core"],
         PIPED,
-    ),
+    )
+    .traced(200, 600),
     scene(
         "pipe-64-core",
         "stdio",
@@ -150,7 +162,8 @@ pub const PIPES: &[Scene] = &[
         CALLS,
         &["--window", "64", "--tcp"],
         CONNECTED,
-    ),
+    )
+    .traced(640, 1_920),
     scene(
         "tcp-10000",
         "tcp",
@@ -219,7 +232,8 @@ pub const WEB: &[Scene] = &[
         &["--framing", "post", "--connections", "64"],
         POSTED,
     )
-    .counted(6_400, 19_200),
+    .counted(6_400, 19_200)
+    .traced(640, 1_920),
     scene(
         "post-1000",
         "http",
@@ -243,7 +257,8 @@ pub const WEB: &[Scene] = &[
         ],
         BATCHED,
     )
-    .counted(160, 480),
+    .counted(160, 480)
+    .traced(16, 48),
     scene(
         "open-post",
         "http",
@@ -275,7 +290,8 @@ pub const WEB: &[Scene] = &[
         Key::Median,
         &["--framing", "ws", "--same-core"],
         SOCKETS,
-    ),
+    )
+    .traced(200, 600),
     scene(
         "ws-64",
         "ws",
@@ -284,7 +300,8 @@ pub const WEB: &[Scene] = &[
         &["--framing", "ws", "--window", "64"],
         SOCKETS,
     )
-    .counted(6_400, 19_200),
+    .counted(6_400, 19_200)
+    .traced(640, 1_920),
     scene(
         "ws-10000",
         "ws",

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::cost::Traffic;
 use super::race::{Outcome, Race};
 use super::scene::Key;
 use crate::table::{Table, number, number_or_na};
@@ -43,10 +44,14 @@ fn table(race: &Race) -> Table {
         ]),
     }
     heads.extend(writes.then_some("writes per reply"));
-    let traffic = race.scene.counted.is_some() && !framed;
     heads.extend(race.scene.counted.map(|_| "instructions"));
-    if traffic {
+    let traced = race.scene.traced.is_some();
+    let sockets = traced && race.scene.transport != "stdio";
+    if sockets {
         heads.extend(["receives", "sends"]);
+    }
+    if traced {
+        heads.extend(["futex calls", "system calls"]);
     }
     heads.extend(["server CPU", "load CPU"]);
     let mut table = Table::new(&heads);
@@ -58,9 +63,12 @@ fn table(race: &Race) -> Table {
         let cost = outcome.cost.unwrap_or_default();
         let counted = race.scene.counted;
         cells.extend(counted.map(|_| number_or_na(cost.instructions.map(f64::round))));
-        if traffic {
-            cells.push(times(cost.traffic.map(|traffic| traffic.receives)));
-            cells.push(times(cost.traffic.map(|traffic| traffic.sends)));
+        let asked = |of: fn(&Traffic) -> f64| times(cost.traffic.as_ref().map(of));
+        if sockets {
+            cells.extend([asked(|t| t.receives), asked(|t| t.sends)]);
+        }
+        if traced {
+            cells.extend([asked(|t| t.futexes), asked(|t| t.all)]);
         }
         let server = outcome.median(|figures| figures.server_cpu.unwrap_or(f64::NAN));
         cells.push(percent(server));
@@ -132,13 +140,15 @@ Notes on pipes and sockets
   two cores the bare loop and caudal sleep about half of the time, and slower
   servers hide their work behind the wait. So servers are compared with each other
   on one core, and with 10,000 in flight, where they never sleep; over two cores no
-  server can pass the bare loop, whose figure is beside a row that is missed.
+  server can pass the bare loop, whose figure is below the targets where one is missed.
 - vscode-jsonrpc runs on Node and is one of two for scale; the other is in Python.
 - lsp-server does not set TCP_NODELAY and takes no socket: over TCP its socket threads
   are written again in the bench, line for line, with TCP_NODELAY.
 - Slow handlers: with 64 in flight, 6,400 calls a second are possible.
 - Writes are all calls of `write` and `writev`: also those by which a runtime
-  wakes its own threads. What is sent on a socket is not counted.
+  wakes its own threads. What is sent on a socket is not among them.
+- Receives, sends, futex calls and all system calls are strace's, for one call: the
+  difference of two runs in lockstep, the next window when the last is answered.
 - 10,000 calls are more than a pipe holds: the rest of them wait in `load`.
 - Open loop: half of the calls are an `echo` of about 1 KB. They are due at fixed
   times, and `load` never waits for a reply before it sends. Latency counts from

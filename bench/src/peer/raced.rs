@@ -1,0 +1,150 @@
+//! What the peer must reach in the races over pipes and sockets.
+
+use crate::table::number;
+use crate::target::Target;
+use crate::wire::{Outcome, Race, why};
+
+const SINGLE: &str = "pipe, 1 in flight, one core";
+
+/// Every target, with what was measured and what is known of its cause.
+pub(super) fn targets(races: &[Race]) -> Vec<Target> {
+    let races = Races(races);
+    [
+        single(&races),
+        beside_bare(&races),
+        opened(&races),
+        beside_peers(&races),
+    ]
+    .concat()
+}
+
+struct Races<'a>(&'a [Race]);
+
+impl<'a> Races<'a> {
+    fn named(&self, name: &str) -> Option<&'a Race> {
+        self.0.iter().find(|race| race.scene.name == name)
+    }
+
+    fn caudal(&self, name: &str) -> Option<&'a Outcome> {
+        self.named(name)?.outcome("caudal")
+    }
+
+    /// Calls per second in the race `name`, over those of `base`.
+    fn rate(&self, subject: &'static str, name: &str, base: &str, must: f64) -> Target {
+        let race = self.named(name);
+        let ratio = race.and_then(|race| race.ratio("caudal", base));
+        let what = format!("calls/s, × {base}");
+        Target::at_least(subject, what, must, ratio.map(|ratio| ratio.median))
+            .of(ratio)
+            .why(race.and_then(|race| self.why(race, base, must)))
+    }
+
+    /// What is known, whatever the figures are; where nobody waits to be woken, only
+    /// what would reach the target.
+    fn why(&self, race: &Race, base: &str, must: f64) -> Option<String> {
+        let bare = race.ratio("bare", base).map(|ratio| ratio.median);
+        let bare = bare.filter(|bare| *bare < must && base != "bare");
+        let bare = bare.map(|bare| {
+            let bare = number(bare);
+            format!("nor does the bare loop, which does nothing that could be left out: {bare}")
+        });
+        let halts = matches!(race.scene.name, "pipe-64" | "tcp-64");
+        let why_halts = "one end always waits for the other, and to wake a processor that has \
+                         halted takes longer than to serve 64 calls";
+        let reaching = if halts { 0.0 } else { must };
+        let elsewhere = |name: &str, how: &str| {
+            let ratio = self.named(name)?.ratio("caudal", base)?.median;
+            (race.scene.name == "pipe-64").then(|| format!("{how} it is {}", number(ratio)))
+        };
+        why::all([
+            bare,
+            halts.then(|| why_halts.to_owned()),
+            race.worked("caudal", base, reaching),
+            elsewhere("pipe-64-awake", "with processors that are kept awake"),
+            elsewhere("pipe-64-core", "on one core"),
+        ])
+    }
+}
+
+fn single(races: &Races<'_>) -> Vec<Target> {
+    let race = races.named("pipe-1");
+    let bare = race.and_then(|race| race.ratio("caudal", "bare"));
+    let asked = race.and_then(|race| race.asked("caudal", "bare"));
+    let mut targets = vec![
+        Target::at_most(SINGLE, "p50, × bare", 1.5, bare.map(|bare| bare.median))
+            .aim(1.3)
+            .of(bare)
+            .why(why::all([asked, Some(why::BLOCKS.to_owned())])),
+    ];
+    let outcomes = race.into_iter().flat_map(|race| &race.outcomes);
+    let others =
+        outcomes.filter(|outcome| !["bare", "caudal", "caudal-async"].contains(&outcome.name));
+    targets.extend(others.map(|other| {
+        let ratio = race.and_then(|race| race.ratio(other.name, "caudal"));
+        let what = format!("p50 of {}, × caudal's", other.name);
+        Target::at_least(SINGLE, what, 1.0, ratio.map(|ratio| ratio.median)).of(ratio)
+    }));
+    let futexes = races.caudal("pipe-1").and_then(|caudal| {
+        let futexes = caudal.cost?.traffic?.futexes;
+        Some((futexes * 100.0).round() / 100.0)
+    });
+    targets.push(Target::at_most(SINGLE, "futex calls per message", 0.0, futexes).only_aim());
+    targets
+}
+
+fn beside_bare(races: &Races<'_>) -> Vec<Target> {
+    let pipe = "pipe, 64 in flight, two cores";
+    let tcp = "TCP, 64 in flight";
+    let writes = races.caudal("pipe-64").map(Outcome::writes);
+    let sends = races
+        .caudal("tcp-64")
+        .and_then(|caudal| Some(caudal.cost?.traffic?.sends));
+    let rate = |subject, name, must| races.rate(subject, name, "bare", must);
+    vec![
+        rate("pipe, 64 in flight, one core", "pipe-64-core", 0.6).aim(0.8),
+        rate("pipe, 64 in flight, two cores, awake", "pipe-64-awake", 0.6).aim(0.8),
+        rate(pipe, "pipe-64", 0.6).aim(0.8),
+        Target::at_most(pipe, "writes per reply", 0.05, writes).timed(),
+        rate("pipe, 10,000 in flight", "pipe-10000", 0.5).aim(0.7),
+        rate(tcp, "tcp-64", 0.6).aim(0.8),
+        Target::at_most(tcp, "sends per reply", 0.05, sends),
+    ]
+}
+
+fn opened(races: &Races<'_>) -> Vec<Target> {
+    let open = "open loop, TCP";
+    let tail = |of: fn(&crate::wire::Figures) -> u64| {
+        let caudal = races.caudal("open");
+        caudal.map(|outcome| outcome.median(|figures| of(figures) as f64) / 1000.0)
+    };
+    vec![
+        Target::at_most(open, "p99, µs", 1_000.0, tail(|figures| figures.p99_ns)).timed(),
+        Target::at_most(open, "p99.9, µs", 1_000.0, tail(|figures| figures.p999_ns))
+            .only_aim()
+            .timed(),
+    ]
+}
+
+fn beside_peers(races: &Races<'_>) -> Vec<Target> {
+    const PEERS: [(&str, f64); 4] = [
+        ("async-lsp", 1.3),
+        ("tower-lsp-server", 3.0),
+        ("lsp-server", 14.0),
+        ("rmcp", 25.0),
+    ];
+    let scenes = [
+        ("pipe, 64 in flight, one core", "pipe-64-core"),
+        ("pipe, 10,000 in flight", "pipe-10000"),
+        ("pipe, 64 in flight, two cores, awake", "pipe-64-awake"),
+        ("pipe, 64 in flight, two cores", "pipe-64"),
+        ("TCP, 64 in flight", "tcp-64"),
+    ];
+    let targets = scenes.into_iter().flat_map(|(subject, name)| {
+        // rmcp has no server for a plain socket.
+        let peers = PEERS
+            .iter()
+            .filter(move |(peer, _)| name != "tcp-64" || *peer != "rmcp");
+        peers.map(move |(peer, must)| races.rate(subject, name, peer, *must))
+    });
+    targets.collect()
+}

@@ -1,0 +1,69 @@
+//! Why a race may end as it does: what two servers took for the same work.
+
+use super::cost::Cost;
+use super::race::{Outcome, Race};
+use super::tables::percent;
+use crate::table::number;
+
+/// Why one call in flight takes longer than the bare loop.
+pub(crate) const BLOCKS: &str =
+    "the bare loop blocks until something comes, where caudal first asks what is ready";
+
+impl Race {
+    /// How long the processors worked for both, if that makes one of them at least `must`
+    /// times as fast: who has more of them, or waits less for them, may be ahead with
+    /// more work.
+    pub(crate) fn worked(&self, one: &str, other: &str, must: f64) -> Option<String> {
+        let (a, b) = self.pair(one, other)?;
+        let cpu = |outcome: &Outcome| {
+            let cpu = outcome.median(|figures| figures.server_cpu.unwrap_or(f64::NAN));
+            (cpu > 0.0).then_some(cpu)
+        };
+        let rate = |outcome: &Outcome| outcome.median(|figures| figures.per_second);
+        let (here, there) = (cpu(a)?, cpu(b)?);
+        let times = rate(a) / here / (rate(b) / there);
+        (times >= must).then(|| {
+            format!(
+                "{one} had {} of a processor, {other} {}: for the same time of a processor it \
+                 answers {} × as many",
+                percent(here),
+                percent(there),
+                number(times),
+            )
+        })
+    }
+
+    /// How often both ask the kernel for one call.
+    pub(crate) fn asked(&self, one: &str, other: &str) -> Option<String> {
+        let (a, b) = self.costs(one, other)?;
+        // A thread that starts or ends makes some more.
+        let whole = |calls: f64| number((calls * 10.0).round() / 10.0);
+        let [here, there] = [a.traffic?.all, b.traffic?.all].map(whole);
+        Some(format!(
+            "for one call {one} makes {here} system calls, {other} {there}"
+        ))
+    }
+
+    /// The instructions of both for one call, if the other's are at least `must` times
+    /// as many.
+    pub(crate) fn instructed(&self, one: &str, other: &str, must: f64) -> Option<String> {
+        let (a, b) = self.costs(one, other)?;
+        let (here, there) = (a.instructions?, b.instructions?);
+        let text = || {
+            let [here, there] = [here, there].map(|it| number(it.round()));
+            format!("a call takes {one} {here} instructions, {other} {there}")
+        };
+        (there / here >= must).then(text)
+    }
+
+    fn costs(&self, one: &str, other: &str) -> Option<(Cost, Cost)> {
+        let (a, b) = self.pair(one, other)?;
+        Some((a.cost?, b.cost?))
+    }
+}
+
+/// One sentence of what is known.
+pub(crate) fn all(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
