@@ -93,6 +93,12 @@ impl Target {
         self
     }
 
+    /// What is said of it below the table in any case.
+    pub(crate) fn note(mut self, note: Option<String>) -> Self {
+        self.note = note;
+        self
+    }
+
     /// Nobody misses a row in silence.
     fn holds(&self) -> String {
         let missed = |word: &str| match self.cause() {

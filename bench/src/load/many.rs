@@ -100,7 +100,7 @@ pub(crate) fn run(plan: &Plan, connections: usize) -> Result<Figures, Problem> {
         load_cpu: own.as_secs_f64() / taken,
         server_cpu: used.map(|(a, b)| b.cpu.saturating_sub(a.cpu).as_secs_f64() / taken),
         server_writes: used.map(|(a, b)| b.writes - a.writes),
-        late_p99_ns: None,
+        due: None,
     })
 }
 

@@ -1,27 +1,29 @@
 //! The open loop: calls are due at fixed times, whatever comes back.
 //!
 //! ```text
-//! due ─→ a connection, in turn ─────────────────→ latency: from when it was sent
-//! due ─→ POST: the connection that waited longest, or the queue of those due
-//!                                          └────→ latency: from when it was due
+//! due ── late ──→ sent ─→ a connection, in turn ─→ reply
+//!                   └──→ POST: the connection that waited longest, or the queue
 //! ```
 //!
 //! This process never waits for a reply before it sends, so what a slow server
-//! delays is counted in full; how late it is itself is shown beside it. The calls
-//! take turns: an `add`, then an `echo` of about 1 KB.
+//! delays is counted in full. The calls take turns: an `add`, then an `echo` of about
+//! 1 KB.
+//!
+//! Every latency is taken twice: from when a call was due, and from when it was sent.
+//! Between them lies what this process itself is late, which shares the processors
+//! with the server.
 //!
 //! A connection by POST carries one call at a time, as every client there is does
-//! it. When all are busy, a call that is due has to wait, and it does so here: a
-//! server that is slow to answer makes the next call late, not fewer. Such a call
-//! would look fast if its time began when it was sent, so by POST all times begin
-//! when a call was due. They contain what this process itself is late.
+//! it. When all are busy, a call has to wait, and it does so here: a server that is
+//! slow to answer makes the next call late, not fewer. So it counts as sent when this
+//! process turned to it, and the wait for a connection is the server's.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use caudal_bench::process;
-use caudal_bench::wire::Figures;
+use caudal_bench::wire::{Due, Figures};
 use hdrhistogram::Histogram;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -65,6 +67,7 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
     let mut frames: Vec<_> = links.iter().map(|_| Frames::new(plan.framing)).collect();
     let mut outboxes: Vec<_> = links.iter().map(|_| Outbox::default()).collect();
     let mut latencies = Histogram::<u64>::new(3)?;
+    let mut from_due = Histogram::<u64>::new(3)?;
     let mut lateness = Histogram::<u64>::new(3)?;
 
     let before = server.usage()?;
@@ -81,18 +84,13 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
         }
         while sent < total && due(sent) <= now {
             crossing.waiting.push_back(sent);
-            let free = crossing.next();
-            if let Some((number, turn)) = free {
+            begun[sent as usize] = now;
+            if let Some((number, turn)) = crossing.next() {
                 calls[which(number)].append(number, &mut outboxes[turn].bytes);
-                begun[number as usize] = match crossing.one_at_a_time {
-                    true => due(number),
-                    false => Instant::now(),
-                };
                 outboxes[turn].send(&links[turn])?;
             }
-            now = Instant::now();
-            lateness.record((now - due(sent)).as_nanos() as u64)?;
             sent += 1;
+            now = Instant::now();
         }
         let until = if sent < total { due(sent) } else { give_up };
         let mut ends: Vec<_> = links
@@ -125,17 +123,18 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
                 }
                 answered += 1;
                 crossing.free(turn);
-                let begun = begun.get(number as usize).ok_or("a reply to no call")?;
-                let latency = now.duration_since(*begun).as_nanos() as u64;
-                match number >= total / WARM_UP {
-                    true => Ok(latencies.record(latency)?),
-                    false => Ok(()),
+                let begun = *begun.get(number as usize).ok_or("a reply to no call")?;
+                let due = due(number);
+                if number >= total / WARM_UP {
+                    latencies.record((now - begun).as_nanos() as u64)?;
+                    from_due.record((now - due).as_nanos() as u64)?;
+                    lateness.record((begun - due).as_nanos() as u64)?;
                 }
+                Ok(())
             })?;
             // Those that were due while all connections were busy.
             while let Some((number, turn)) = crossing.next() {
                 calls[which(number)].append(number, &mut outboxes[turn].bytes);
-                begun[number as usize] = due(number);
                 outboxes[turn].send(&links[turn])?;
             }
         }
@@ -153,7 +152,12 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
         load_cpu: own.as_secs_f64() / taken,
         server_cpu: used.map(|(a, b)| b.cpu.saturating_sub(a.cpu).as_secs_f64() / taken),
         server_writes: used.map(|(a, b)| b.writes - a.writes),
-        late_p99_ns: Some(lateness.value_at_quantile(0.99)),
+        due: Some(Due {
+            p50_ns: from_due.value_at_quantile(0.5),
+            p99_ns: from_due.value_at_quantile(0.99),
+            p999_ns: from_due.value_at_quantile(0.999),
+            late_p99_ns: lateness.value_at_quantile(0.99),
+        }),
     })
 }
 

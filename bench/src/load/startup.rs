@@ -52,6 +52,6 @@ pub(crate) fn run(plan: &Plan, starts: u64) -> Result<Figures, Problem> {
         load_cpu: own.as_secs_f64() / seconds,
         server_cpu: Some(used.as_secs_f64() / seconds),
         server_writes: Some(writes),
-        late_p99_ns: None,
+        due: None,
     })
 }

@@ -2,9 +2,13 @@
 
 use crate::table::number;
 use crate::target::Target;
-use crate::wire::{Outcome, Race, why};
+use crate::time::Spread;
+use crate::wire::{Due, Figures, Outcome, Race, why};
 
 const SINGLE: &str = "pipe, 1 in flight, one core";
+
+/// In microseconds.
+const MILLISECOND: f64 = 1_000.0;
 
 /// Every target, with what was measured and what is known of its cause.
 pub(super) fn targets(races: &[Race]) -> Vec<Target> {
@@ -111,18 +115,55 @@ fn beside_bare(races: &Races<'_>) -> Vec<Target> {
     ]
 }
 
+/// From sending, so network and server alone: how late the generator is, which shares
+/// the processors with the server, is said beside it.
 fn opened(races: &Races<'_>) -> Vec<Target> {
-    let open = "open loop, TCP";
-    let tail = |of: fn(&crate::wire::Figures) -> u64| {
-        let caudal = races.caudal("open");
-        caudal.map(|outcome| outcome.median(|figures| of(figures) as f64) / 1000.0)
+    let race = races.named("open");
+    let micros = |outcome: &Outcome, of: fn(&Figures) -> u64| {
+        let micros = |figures: &Figures| of(figures) as f64 / 1000.0;
+        Spread::of(outcome.rounds.iter().map(micros).collect())
     };
-    vec![
-        Target::at_most(open, "p99, µs", 1_000.0, tail(|figures| figures.p99_ns)).timed(),
-        Target::at_most(open, "p99.9, µs", 1_000.0, tail(|figures| figures.p999_ns))
-            .only_aim()
-            .timed(),
-    ]
+    let row = |subject, name, what, of: fn(&Figures) -> u64, from_due: fn(Due) -> u64| {
+        let outcome = race.and_then(|race| race.outcome(name));
+        let measured = outcome.map(|outcome| micros(outcome, of));
+        let median = measured.map(|measured| measured.median);
+        let note = outcome.map(|outcome| {
+            let due = |of: fn(Due) -> u64| {
+                let of = |figures: &Figures| of(figures.due.unwrap_or_default()) as f64;
+                number((outcome.median(of) / 1000.0).round())
+            };
+            format!(
+                "from sending {} µs, from when a call was due {} µs",
+                number(median.unwrap_or(f64::NAN).round()),
+                due(from_due),
+            )
+        });
+        let why = race.zip(outcome).and_then(|(race, outcome)| {
+            let bare = micros(race.outcome("bare")?, of).median;
+            let late = micros(outcome, |f| f.due.unwrap_or_default().late_p99_ns).median;
+            let busy = late > MILLISECOND || bare > MILLISECOND;
+            busy.then(|| {
+                let [bare, late] = [bare, late].map(|it| number(it.round()));
+                format!(
+                    "no processor was free in time: `load` itself was late by {late} µs (p99), \
+                     and the bare loop is at {bare} µs"
+                )
+            })
+        });
+        Target::at_most(subject, what, MILLISECOND, median)
+            .of(measured)
+            .why(why)
+            .note(note)
+    };
+    let rows = |subject, name| {
+        [
+            row(subject, name, "p99, µs", |f| f.p99_ns, |due| due.p99_ns),
+            row(subject, name, "p99.9, µs", |f| f.p999_ns, |due| due.p999_ns).only_aim(),
+        ]
+    };
+    let sync = rows("open loop, TCP", "caudal");
+    let ready = rows("open loop, TCP, async handlers", "caudal-async");
+    sync.into_iter().chain(ready).collect()
 }
 
 fn beside_peers(races: &Races<'_>) -> Vec<Target> {

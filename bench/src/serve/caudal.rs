@@ -5,15 +5,18 @@ use caudal_bench::order::{self, Order};
 
 use super::{Framing, Outcome, Transport, nap};
 
-/// `asynchronous` makes the handler of `add` a future that is ready at once.
+/// `asynchronous` makes the handlers of `add` and `echo` futures that are ready at once.
 pub(super) fn serve(transport: Transport, framing: Framing, asynchronous: bool) -> Outcome {
     let router = match asynchronous {
-        false => Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b)),
-        true => Router::new().method("add", |(a, b): (i64, i64)| async move { Ok(a + b) }),
+        false => Router::new()
+            .method("add", |(a, b): (i64, i64)| Ok(a + b))
+            .method("echo", |params: Box<RawValue>| Ok(params)),
+        true => Router::new()
+            .method("add", |(a, b): (i64, i64)| async move { Ok(a + b) })
+            .method("echo", |params: Box<RawValue>| async move { Ok(params) }),
     };
     let router = router
         .method("nap", |(a, b): (i64, i64)| nap(a + b))
-        .method("echo", |params: Box<RawValue>| Ok(params))
         .method("place", |order: Order| Ok(order::place(&order)));
     let framing = match framing {
         Framing::Line => "line",

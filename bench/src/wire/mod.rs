@@ -38,6 +38,17 @@ pub struct Figures {
     pub server_cpu: Option<f64>,
     /// Calls of `write` and `writev`; sending on a socket is not one of them.
     pub server_writes: Option<u64>,
-    /// Open loop only: how late the generator itself was.
-    pub late_p99_ns: Option<u64>,
+    /// Open loop only.
+    pub due: Option<Due>,
+}
+
+/// Latencies from the time at which a call was due: those from sending, and what the
+/// generator itself was late.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Due {
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    /// How late the generator was.
+    pub late_p99_ns: u64,
 }

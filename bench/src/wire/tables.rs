@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::cost::Traffic;
 use super::race::{Outcome, Race};
 use super::scene::Key;
+use super::{Due, Figures};
 use crate::table::{Table, number, number_or_na};
 use crate::time::Spread;
 
@@ -40,6 +41,8 @@ fn table(race: &Race) -> Table {
             "p99, µs",
             "p99.9, µs",
             &against,
+            "p99 from due, µs",
+            "p99.9 from due, µs",
             "load late, p99, µs",
         ]),
     }
@@ -90,8 +93,19 @@ fn measures(key: Key, outcome: &Outcome) -> Vec<String> {
         }
         Key::Tail => {
             let p999 = micros(outcome.median(|figures| figures.p999_ns as f64));
-            let late = outcome.median(|figures| figures.late_p99_ns.unwrap_or(0) as f64);
-            vec![p50, p99, p999, ratio, micros(late)]
+            let due = |of: fn(Due) -> u64| {
+                let of = |figures: &Figures| of(figures.due.unwrap_or_default()) as f64;
+                micros(outcome.median(of))
+            };
+            vec![
+                p50,
+                p99,
+                p999,
+                ratio,
+                due(|due| due.p99_ns),
+                due(|due| due.p999_ns),
+                due(|due| due.late_p99_ns),
+            ]
         }
     }
 }
@@ -151,6 +165,7 @@ Notes on pipes and sockets
   difference of two runs in lockstep, the next window when the last is answered.
 - 10,000 calls are more than a pipe holds: the rest of them wait in `load`.
 - Open loop: half of the calls are an `echo` of about 1 KB. They are due at fixed
-  times, and `load` never waits for a reply before it sends. Latency counts from
-  the time at which a call was sent; how late `load` itself was is beside it.
+  times, and `load` never waits for a reply before it sends. Latency counts from the
+  time at which a call was sent, and beside it from the time at which it was due: the
+  difference is how late `load` was, which shares the processors with the server.
 ";
