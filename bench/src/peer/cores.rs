@@ -1,7 +1,9 @@
 //! Two connections on two cores: what the second is worth.
 //!
 //! The order of 1 KB costs a server far more than `load`, so that the server is
-//! what everybody waits for. One `load` per connection, both at once.
+//! what everybody waits for. One `load` per connection, both at once. A single
+//! connection lets processors halt, since each end waits for the other: what the second
+//! is worth by itself shows only where they are kept awake.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,11 +11,14 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Tools;
+use crate::awake::{self, Awake};
 use crate::child::Server;
 use crate::process::{self, threads};
 use crate::quiet;
 use crate::time::Spread;
 use crate::wire::Figures;
+
+const SERVERS: [&str; 2] = ["bare", "caudal"];
 
 /// How one server did with one connection or two.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -40,6 +45,8 @@ impl Turn {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Scaling {
     pub(super) name: &'static str,
+    /// Whether processors are kept from halting.
+    pub(super) awake: bool,
     pub(super) one: Turn,
     pub(super) two: Turn,
     /// Of the calls per second, within a round.
@@ -48,27 +55,40 @@ pub(super) struct Scaling {
     pub(super) cost: Spread,
 }
 
+/// Both with one connection and with two, in turn; then again with processors that
+/// are kept awake.
 pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Scaling>, String> {
-    let (rounds, seconds) = if quick { (3, "0.3") } else { (9, "0.8") };
+    let (rounds, seconds) = if quick { (2, "0.3") } else { (7, "0.6") };
     let mut all = Vec::new();
-    for name in ["bare", "caudal"] {
-        let mut turns = [Vec::new(), Vec::new()];
+    let possible = |awake: &bool| !awake || awake::is_possible();
+    for awake in [false, true].into_iter().filter(possible) {
+        let _awake = awake.then(Awake::keep);
+        let mut turns = SERVERS.map(|_| [Vec::new(), Vec::new()]);
         for _ in 0..rounds {
-            for (connections, turns) in (1..).zip(&mut turns) {
-                turns.push(quiet::turn(|| turn(tools, name, connections, seconds))?);
+            for (name, turns) in SERVERS.iter().zip(&mut turns) {
+                for (connections, turns) in (1..).zip(turns) {
+                    turns.push(quiet::turn(|| turn(tools, name, connections, seconds))?);
+                }
             }
         }
-        let [one, two] = turns;
-        let both = || one.iter().zip(&two);
-        all.push(Scaling {
-            name,
-            ratio: Spread::of(both().map(|(a, b)| b.per_second / a.per_second).collect()),
-            cost: Spread::of(both().map(|(a, b)| b.cost() / a.cost()).collect()),
-            one: median(&one),
-            two: median(&two),
-        });
+        let scaled = SERVERS.into_iter().zip(turns);
+        all.extend(scaled.map(|(name, turns)| Scaling::new(name, awake, &turns)));
     }
     Ok(all)
+}
+
+impl Scaling {
+    fn new(name: &'static str, awake: bool, [one, two]: &[Vec<Turn>; 2]) -> Self {
+        let both = || one.iter().zip(two);
+        Self {
+            name,
+            awake,
+            ratio: Spread::of(both().map(|(a, b)| b.per_second / a.per_second).collect()),
+            cost: Spread::of(both().map(|(a, b)| b.cost() / a.cost()).collect()),
+            one: median(one),
+            two: median(two),
+        }
+    }
 }
 
 fn median(turns: &[Turn]) -> Turn {

@@ -19,10 +19,15 @@ pub fn write(measures: &Measures) -> String {
     );
     section("A call made, 64 in flight", called(&measures.calls.clients));
     section("Memory", held(measures));
-    section(
-        "A second connection: orders of 1 KB over TCP, 256 in flight on each",
-        scaled(&measures.cores),
-    );
+    let scaled = |awake| scaled(measures.cores.iter().filter(move |it| it.awake == awake));
+    let orders = "A second connection: orders of 1 KB over TCP, 256 in flight on each";
+    section(orders, scaled(false));
+    if measures.cores.iter().any(|scaling| scaling.awake) {
+        section(
+            "A second connection, processors that are kept awake",
+            scaled(true),
+        );
+    }
     text.push_str(NOTES);
     if measures.quick {
         text.push_str("- `--quick`: a tenth of the requests, and a long life of 300,000.\n");
@@ -96,7 +101,7 @@ fn held(measures: &Measures) -> Table {
     table
 }
 
-fn scaled(all: &[Scaling]) -> Table {
+fn scaled<'a>(all: impl Iterator<Item = &'a Scaling>) -> Table {
     let mut table = Table::new(&[
         "server",
         "connections",
@@ -178,5 +183,7 @@ Notes on the peer
   is missing to all cores went to other processes. With two cores the generators
   take their part from the server: what they leave is the most it could reach,
   and `bare`, a thread per connection, shows what the machine gives. It scales
-  if CPU per call stays and both threads work.
+  if CPU per call stays and both threads work. With a single connection each end
+  waits until the other's processor wakes, so a second may be worth more than twice
+  as much; where processors are kept awake, it cannot.
 ";
