@@ -9,14 +9,15 @@
 //! bare AMOUNT       a blocking loop with 64 in flight: what sockets and serde cost
 //! memory AMOUNT     both ends in this process, `Peer::pair`; no server
 //! waiting COUNT     so many calls that wait at once, of `serve caudal-waiting`
-//! idle COUNT        so many connections, idle after one call each
-//! idle-ws COUNT     so many WebSockets, the same
+//! idle-FRAMING-DIALECT COUNT   so many connections, idle after one call each; framing
+//!                   and dialect are those of `load`
 //! ```
 //!
 //! The amount is a number of calls, or a time: `0.7s`.
 
 mod bare;
 mod hyper;
+mod idle;
 mod memory;
 mod tasks;
 
@@ -88,18 +89,12 @@ fn run(arguments: &[String]) -> Result<String, Problem> {
             let (server, port) = listen()?;
             serde_json::to_string(&memory::waiting(&server, port, amount.parse()?)?)
         }
-        "idle" => {
+        idle if idle.starts_with("idle-") => {
+            let way = idle["idle-".len()..].parse()?;
             // The server inherits this.
             process::many_files();
             let (server, port) = listen()?;
-            let connect = memory::line;
-            serde_json::to_string(&memory::idle(&server, port, amount.parse()?, connect)?)
-        }
-        "idle-ws" => {
-            process::many_files();
-            let (server, port) = listen()?;
-            let connect = memory::socket;
-            serde_json::to_string(&memory::idle(&server, port, amount.parse()?, connect)?)
+            serde_json::to_string(&idle::run(&server, port, amount.parse()?, way)?)
         }
         other => return Err(format!("no client `{other}`").into()),
     };

@@ -1,7 +1,5 @@
-//! What calls that wait and connections that are idle hold in memory.
+//! What calls that wait hold in memory.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
 use caudal::{Config, Peer};
@@ -9,7 +7,6 @@ use caudal_bench::child::Server;
 use caudal_bench::peer::{self, Held, ROOM};
 use caudal_bench::process::resident;
 use tokio::task::JoinHandle;
-use tungstenite::Message;
 
 use super::Problem;
 
@@ -72,55 +69,4 @@ async fn look(server: &Server, peer: &Peer) -> Result<Held, Problem> {
         heap_here: peer::heap() as f64,
         heap_there: heap_there as f64,
     })
-}
-
-/// Makes `count` connections, each idle after one call. Only the server's memory
-/// is of interest: at this end there are plain sockets.
-pub(super) fn idle(
-    server: &Server,
-    port: u16,
-    count: usize,
-    connect: fn(u16) -> Result<TcpStream, Problem>,
-) -> Result<Held, Problem> {
-    let mut streams = Vec::with_capacity(count);
-    let mut connect = |count: usize| -> Result<u64, Problem> {
-        for _ in 0..count {
-            streams.push(connect(port)?);
-        }
-        std::thread::sleep(Duration::from_millis(100));
-        resident(server.pid())
-    };
-    let before = connect(10)?;
-    let after = connect(count)?;
-    Ok(Held {
-        there: (after as f64 - before as f64) / count as f64,
-        ..Held::default()
-    })
-}
-
-const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
-
-/// A connection of lines, after one call.
-pub(super) fn line(port: u16) -> Result<TcpStream, Problem> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    (&stream).write_all(format!("{CALL}\n").as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line)?;
-    match line.contains(r#""result":3"#) {
-        true => Ok(stream),
-        false => Err(format!("wrong reply: {line}").into()),
-    }
-}
-
-/// A WebSocket, after one call.
-pub(super) fn socket(port: u16) -> Result<TcpStream, Problem> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    let url = format!("ws://127.0.0.1:{port}/");
-    let (mut socket, _) = tungstenite::client(url, stream.try_clone()?)?;
-    socket.send(Message::text(CALL))?;
-    let reply = socket.read()?.into_text()?;
-    match reply.contains(r#""result":3"#) {
-        true => Ok(stream),
-        false => Err(format!("wrong reply: {reply}").into()),
-    }
 }

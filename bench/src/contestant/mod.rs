@@ -72,6 +72,7 @@ fn counted(name: &str) -> Option<Box<dyn Contestant>> {
     Some(match kind {
         "pending" => Box::new(pending::Calls { waiting: count }),
         "waiting" => Box::new(pending::Steady::new(count)),
+        "paired" => Box::new(pending::Paired::new(count)),
         "methods-caudal" => Box::new(methods::Caudal::new(count)),
         "methods-jsonrpsee" => Box::new(methods::Jsonrpsee::new(count)),
         "methods-jsonrpc-core" => Box::new(methods::JsonrpcCore::new(count)),

@@ -161,14 +161,17 @@ fn waiting(quick: bool) -> Plan {
         },
         sizes: sizes(quick, &[10, 10_000], &[1, 10, 100, 1_000, 10_000]),
         contestants: vec![
-            Contestant::new("caudal", |n| {
+            Contestant::new("caudal, both ends", |n| {
+                Case::new(format!("paired-{n}"), "nothing", 0)
+            }),
+            Contestant::new("caudal-core, its table", |n| {
                 Case::new(format!("waiting-{n}"), "nothing", 0)
             }),
             Contestant {
                 // A table for a single call costs more than the call.
                 least: 10,
                 each: true,
-                ..Contestant::new("caudal, half of them expire", |n| {
+                ..Contestant::new("caudal-core, half of them expire", |n| {
                     Case::new(format!("pending-{n}"), "nothing", n as usize * 100)
                 })
             },

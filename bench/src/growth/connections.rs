@@ -89,7 +89,7 @@ fn cost(serve: &Path, load: &Path, connections: u32) -> Result<f64, String> {
 fn held(serve: &Path, program: &Path, connections: u32) -> Result<f64, String> {
     let serve = serve.to_str().ok_or("a path that is not Unicode")?;
     let count = connections.to_string();
-    let arguments = ["idle", &count, serve, "caudal", "tcp"].map(str::to_owned);
+    let arguments = ["idle-line-plain", &count, serve, "caudal", "tcp"].map(str::to_owned);
     let held: Held = client(program, &arguments)?;
     Ok(held.there * f64::from(connections))
 }

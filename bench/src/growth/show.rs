@@ -107,7 +107,9 @@ the largest is at most 1.25 times the least of all points. *Linear*: between the
 points each unit more costs at most 1.1 times what it cost one step before (1.25 for
 memory, which is counted in pages). caudal is `Router::handle`, caudal-core the codec
 with a handler written by hand, jsonrpsee what its server does with the bytes of a
-request; caudal takes no batch of more than 1,000 unless it is told to.
+request; caudal takes no batch of more than 1,000 unless it is told to. Of calls that
+wait, *both ends* is all that two peers of `Peer::pair` do for a call: it waits in the
+table of one and in a handler of the other; the others are that table alone.
 ";
 
 #[cfg(test)]

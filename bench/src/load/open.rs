@@ -35,7 +35,7 @@ use crate::link::{self, Outbox};
 use crate::{Plan, Problem};
 
 /// How long the last replies may take.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// One in eight calls comes before the measurement.
 const WARM_UP: u64 = 8;

@@ -10,8 +10,10 @@ use std::process::Command;
 use serde::Serialize;
 
 use super::drive::Driver;
+use super::idle::{self, Idle};
 use super::{Held, Tools, calls};
 use crate::process::resident;
+use crate::wire::PIPES;
 
 /// How many calls wait, and how many connections are idle.
 pub(super) const WAITING: usize = 10_000;
@@ -25,13 +27,19 @@ pub(super) struct Memory {
     /// Resident bytes are those of the plain programs, allocated ones those of
     /// the counted.
     pub(super) waiting: Held,
-    /// Resident bytes of the server for each connection.
-    pub(super) idle: f64,
+    /// Over TCP.
+    pub(super) idle: Vec<Idle>,
     /// Messages so far, and resident bytes of the server then.
     pub(super) life: [(u64, u64); 3],
 }
 
 impl Memory {
+    /// Resident bytes of caudal for each idle connection.
+    pub(super) fn idle(&self) -> Option<f64> {
+        let caudal = self.idle.iter().find(|idle| idle.name == "caudal");
+        caudal.map(|idle| idle.bytes)
+    }
+
     /// What the long life added, from its first look to its last.
     pub(super) fn grown(&self) -> f64 {
         self.life[2].1 as f64 - self.life[0].1 as f64
@@ -39,23 +47,22 @@ impl Memory {
 }
 
 pub(super) fn run(tools: &Tools, quick: bool) -> Result<Memory, String> {
-    let held = |client: &Path, serve: &Path, what: &str, count: usize, name: &str| {
+    let waiting = |client: &Path, serve: &Path| {
         let serve = serve.to_str().ok_or("a path that is not Unicode")?;
-        let count = count.to_string();
-        let arguments = [what, &count, serve, name, "tcp"].map(str::to_owned);
-        calls::client::<Held>(client, &arguments)
+        let count = WAITING.to_string();
+        let arguments = ["waiting", &count, serve, "caudal-waiting", "tcp"];
+        calls::client::<Held>(client, &arguments.map(str::to_owned))
     };
-    let waiting = |client, serve| held(client, serve, "waiting", WAITING, "caudal-waiting");
     let plain = waiting(&tools.client, &tools.serve)?;
     let counted = waiting(&tools.client_counted, &tools.serve_counted)?;
-    let idle = held(&tools.client, &tools.serve, "idle", IDLE, "caudal")?;
+    let scene = PIPES.iter().find(|scene| scene.name == "tcp-64");
     Ok(Memory {
         waiting: Held {
             heap_here: counted.heap_here,
             heap_there: counted.heap_there,
             ..plain
         },
-        idle: idle.there,
+        idle: idle::run(tools, scene.ok_or("no TCP")?, IDLE, quick)?,
         life: life(tools, if quick { 30_000 } else { 1_000_000 })?,
     })
 }

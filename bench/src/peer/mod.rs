@@ -14,6 +14,7 @@
 mod calls;
 mod cores;
 mod drive;
+pub(crate) mod idle;
 mod memory;
 mod raced;
 mod served;

@@ -1,7 +1,8 @@
 //! What was measured of the peer, as Markdown.
 
 use super::cores::{Scaling, Turn};
-use super::memory::{IDLE, WAITING};
+use super::idle::Idle;
+use super::memory::WAITING;
 use super::{Measures, calls, served};
 use crate::table::{Table, number, number_or_na};
 
@@ -19,6 +20,7 @@ pub fn write(measures: &Measures) -> String {
     );
     section("A call made, 64 in flight", called(&measures.calls.clients));
     section("Memory", held(measures));
+    section("An idle TCP connection", idle(&measures.memory.idle));
     let scaled = |awake| scaled(measures.cores.iter().filter(move |it| it.awake == awake));
     let orders = "A second connection: orders of 1 KB over TCP, 256 in flight on each";
     section(orders, scaled(false));
@@ -92,11 +94,22 @@ fn held(measures: &Measures) -> Table {
     let what = |side| format!("a call that waits, {side}, of {calls}");
     row(what("caller"), waiting.here, Some(waiting.heap_here));
     row(what("server"), waiting.there, Some(waiting.heap_there));
-    let what = format!("an idle TCP connection, server, of {}", number(IDLE as f64));
-    row(what, memory.idle, None);
     for (messages, bytes) in memory.life {
         let what = format!("the server after {} messages", number(messages as f64));
         row(what, bytes as f64, None);
+    }
+    table
+}
+
+fn idle(all: &[Idle]) -> Table {
+    let mut table = Table::new(&["server", "framing", "connections", "bytes resident"]);
+    for idle in all {
+        table.row(vec![
+            idle.name.to_owned(),
+            idle.framing.to_owned(),
+            number(idle.connections as f64),
+            number(idle.bytes.round()),
+        ]);
     }
     table
 }
@@ -177,7 +190,8 @@ Notes on the peer
 - Waiting calls: a task each at the caller, an async handler each at the server,
   in separate processes. Resident bytes are from /proc/PID/status, which includes
   what the allocator keeps; allocated ones are exact.
-- Idle connections: user space only; the kernel's socket is not in it.
+- Idle connections: after one call each, user space only; the kernel's socket is not in
+  it. lsp-server has four threads for each, and so fewer of them.
 - A second connection: one `load` process per connection, both at once, against
   one server. CPU is in shares of one core; idle is what nobody used, and what
   is missing to all cores went to other processes. With two cores the generators

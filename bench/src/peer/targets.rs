@@ -72,13 +72,7 @@ fn held(measures: &Measures) -> Vec<Target> {
         waiting("bytes resident, server", memory.waiting.there),
         waiting("bytes allocated, caller", memory.waiting.heap_here),
         waiting("bytes allocated, server", memory.waiting.heap_there),
-        Target::at_most(
-            idle,
-            "bytes resident, user space",
-            8192.0,
-            Some(memory.idle),
-        )
-        .aim(4096.0),
+        Target::at_most(idle, "bytes resident, user space", 8192.0, memory.idle()).aim(4096.0),
         Target::at_most(life, "bytes grown", MIB, Some(memory.grown())),
     ]
 }

@@ -16,6 +16,7 @@ mod targets;
 
 use serde::Serialize;
 
+use crate::peer::idle::Idle;
 use crate::tools::Tools;
 use crate::wire;
 
@@ -33,7 +34,7 @@ pub const EVENT: &str = concat!(
 pub struct Measures {
     pub races: Vec<wire::Race>,
     calls: Vec<calls::Calls>,
-    idle: Vec<held::Idle>,
+    idle: Vec<Idle>,
     small: Vec<small::Small>,
 }
 
@@ -47,7 +48,7 @@ pub fn run(tools: &Tools, quick: bool) -> Result<Measures, String> {
     Ok(Measures {
         races: wire::run(tools, wire::WEB, quick)?,
         calls: calls::run(tools, quick)?,
-        idle: held::run(tools)?,
+        idle: held::run(tools, quick)?,
         small,
     })
 }

@@ -19,7 +19,7 @@ pub fn write(measures: &Measures) -> String {
     for calls in &measures.calls {
         section(calls.clients.title, called(calls));
     }
-    let title = format!("An idle WebSocket, of {}", number(IDLE as f64));
+    let title = format!("An idle connection, of {}", number(IDLE as f64));
     section(&title, idle(measures));
     section("A server with HTTP and WebSocket", small(measures));
     text.push_str(NOTES);
@@ -72,9 +72,17 @@ fn called(calls: &Calls) -> Table {
 }
 
 fn idle(measures: &Measures) -> Table {
-    let mut table = Table::new(&["server", "bytes resident"]);
+    let mut table = Table::new(&["server", "over", "bytes resident"]);
     for idle in &measures.idle {
-        table.row(vec![idle.name.to_owned(), number(idle.bytes.round())]);
+        let over = match idle.framing {
+            "ws" => "WebSocket",
+            _ => "HTTP",
+        };
+        table.row(vec![
+            idle.name.to_owned(),
+            over.to_owned(),
+            number(idle.bytes.round()),
+        ]);
     }
     table
 }

@@ -134,7 +134,8 @@ fn called(measures: &Measures) -> Vec<Target> {
 }
 
 fn held(measures: &Measures) -> Vec<Target> {
-    let idle = measures.idle.iter().find(|idle| idle.name == "caudal");
+    let mut idle = measures.idle.iter();
+    let idle = idle.find(|idle| (idle.name, idle.framing) == ("caudal", "ws"));
     let small = measures.small.iter().find(|small| small.name == "caudal");
     let server = "server with HTTP and WebSocket";
     vec![

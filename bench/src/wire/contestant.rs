@@ -74,11 +74,18 @@ pub(super) const CONNECTED: &[Contestant] = &[
     LSP_SERVER,
 ];
 
-/// Those who serve more than one connection.
-pub(super) const HUBS: &[Contestant] = &[BARE, CAUDAL, CAUDAL_ASYNC, KARYON];
-
-/// Those who know `echo` on many connections.
+/// Those who know `echo` on many connections; the others need no turns as long.
 pub(super) const ECHOES: &[Contestant] = &[BARE, CAUDAL, CAUDAL_ASYNC];
+pub(super) const ECHO_PEERS: &[Contestant] = &[
+    BARE,
+    CAUDAL,
+    KARYON,
+    BARE_HEADER,
+    CAUDAL_HEADER,
+    ASYNC_LSP,
+    TOWER_LSP,
+    LSP_SERVER,
+];
 pub(super) const ECHO_SOCKETS: &[Contestant] = &[CAUDAL_WS, JSONRPSEE_WS];
 pub(super) const ECHO_POSTED: &[Contestant] = &[CAUDAL_POST, AXUM, JSONRPSEE_POST];
 

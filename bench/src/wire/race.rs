@@ -107,7 +107,8 @@ pub fn run(tools: &Tools, scenes: &[Scene], quick: bool) -> Result<Vec<Race>, St
         .collect();
     for round in 1..=rounds {
         eprintln!("races, round {round} of {rounds}");
-        for (scene, results) in scenes.iter().zip(&mut all) {
+        let all = scenes.iter().zip(&mut all);
+        for (scene, results) in all.filter(|(scene, _)| round <= scene.rounds) {
             let _awake = scene.awake.then(Awake::keep);
             for (server, figures) in results {
                 let turn = || turn(tools, scene, server, scene.seconds(seconds));

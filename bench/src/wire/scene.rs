@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::contestant::{
-    BATCHED, CONNECTED, Contestant, ECHO_POSTED, ECHO_SOCKETS, ECHOES, FANS, HUBS, PIPED, POSTED,
-    SLOW_PIPED, SLOW_POSTED, SLOW_SOCKETS, SOCKETS,
+    BATCHED, CONNECTED, Contestant, ECHO_PEERS, ECHO_POSTED, ECHO_SOCKETS, ECHOES, FANS, PIPED,
+    POSTED, SLOW_PIPED, SLOW_POSTED, SLOW_SOCKETS, SOCKETS,
 };
 
 /// One load, and those who take it.
@@ -22,6 +22,9 @@ pub struct Scene {
     /// Some need longer turns than others.
     #[serde(skip)]
     turns: f64,
+    /// In so many rounds at most.
+    #[serde(skip)]
+    pub rounds: usize,
     /// Whether processors are kept from halting.
     pub awake: bool,
     /// Between which numbers of calls instructions are counted, if they are.
@@ -61,6 +64,7 @@ const fn scene(
         load,
         servers,
         turns: 1.0,
+        rounds: usize::MAX,
         awake: false,
         counted: None,
         traced: None,
@@ -84,6 +88,10 @@ impl Scene {
 
     const fn turns(self, turns: f64) -> Self {
         Self { turns, ..self }
+    }
+
+    const fn rounds(self, rounds: usize) -> Self {
+        Self { rounds, ..self }
     }
 
     const fn awake(self) -> Self {
@@ -178,8 +186,17 @@ pub const PIPES: &[Scene] = &[
         "TCP, 16 connections, 64 in flight on each",
         CALLS,
         &["--window", "64", "--connections", "16"],
-        HUBS,
+        CONNECTED,
     ),
+    scene(
+        "tcp-16-many",
+        "tcp",
+        "TCP, 16 connections, 625 in flight on each, 10,000 in all",
+        CALLS,
+        &["--window", "625", "--connections", "16"],
+        CONNECTED,
+    )
+    .rounds(3),
     scene(
         "open",
         "tcp",
@@ -189,6 +206,16 @@ pub const PIPES: &[Scene] = &[
         ECHOES,
     )
     .turns(6.0),
+    scene(
+        "open-peers",
+        "tcp",
+        "TCP, open loop: the same, everybody who knows `echo`",
+        Key::Tail,
+        &["--rate", "10000", "--connections", "16"],
+        ECHO_PEERS,
+    )
+    .turns(2.0)
+    .rounds(4),
     scene(
         "slow-pipe",
         "stdio",
@@ -318,6 +345,15 @@ pub const WEB: &[Scene] = &[
         &["--framing", "ws", "--connections", "16", "--window", "16"],
         SOCKETS,
     ),
+    scene(
+        "ws-16-many",
+        "ws",
+        "WebSocket, 16 connections, 625 in flight on each, 10,000 in all",
+        CALLS,
+        &["--framing", "ws", "--connections", "16", "--window", "625"],
+        SOCKETS,
+    )
+    .rounds(3),
     scene(
         "slow-ws",
         "ws",
