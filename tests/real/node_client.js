@@ -44,8 +44,10 @@ async function byFetch(url) {
   seen.started = (await started.json()).result;
   seen.ticks = [];
   for await (const event of events(stream)) {
-    if (event.id) {
-      seen.ticks.push([Number(event.id), JSON.parse(event.data).params[0]]);
+    // An event without a name is a message, and its number is behind the session's id.
+    if (event.id && !event.event) {
+      const number = Number(event.id.split('.').pop());
+      seen.ticks.push([number, JSON.parse(event.data).params[0]]);
     }
     if (seen.ticks.length === 3) {
       break;

@@ -198,6 +198,6 @@ Notes on the peer
   take their part from the server: what they leave is the most it could reach,
   and `bare`, a thread per connection, shows what the machine gives. It scales
   if CPU per call stays and both threads work. With a single connection each end
-  waits until the other's processor wakes, so a second may be worth more than twice
-  as much; where processors are kept awake, it cannot.
+  waits until the other's processor wakes, so two may be worth more than twice as
+  much; where processors are kept awake, nobody waits for that.
 ";

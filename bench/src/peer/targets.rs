@@ -113,7 +113,10 @@ fn scaled_by(measures: &Measures, subject: &'static str, awake: bool) -> Vec<Tar
         let median = measured.map(|measured| measured.median);
         bound(subject, what, must, median).of(measured).why(room)
     };
-    let halts = caudal.filter(|caudal| caudal.ratio.median > 2.0);
+    let halts = caudal.filter(|caudal| {
+        let slept = !awake && caudal.one.idle > IDLE;
+        slept && caudal.ratio.median > 2.0
+    });
     let halts = halts.map(|caudal| {
         format!(
             "more than twice as much, because with one connection each end waits until the \

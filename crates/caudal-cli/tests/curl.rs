@@ -242,7 +242,8 @@ fn a_session_speaks_by_events() {
     }
     first.retain(|line| !line.starts_with("retry:"));
     assert_eq!(first[0], "event: session");
-    let id = first[1].strip_prefix("data: ").unwrap();
+    let id = first[2].strip_prefix("data: ").unwrap();
+    assert_eq!(first[1], format!("id: {id}.0"));
     assert!(head.contains(&format!("mcp-session-id: {id}")), "{head}");
 
     let by_header = ["-H", &format!("Mcp-Session-Id: {id}")];
@@ -254,7 +255,7 @@ fn a_session_speaks_by_events() {
     let started = post(url, &start(3), &by_header);
     assert_eq!(started.status, 200);
     for n in 1..=3 {
-        let event = [format!("id: {n}"), format!("data: {}", tick(n))];
+        let event = [format!("id: {id}.{n}"), format!("data: {}", tick(n))];
         assert_eq!(stream.block(), event);
     }
     let mut later = ADD.replace("\"id\":1", "\"id\":\"later\"");
@@ -263,7 +264,7 @@ fn a_session_speaks_by_events() {
     got.is(202, "");
     assert_eq!(got.header("preference-applied"), Some("respond-async"));
     later = format!("data: {}", SUM.replace("\"id\":1", "\"id\":\"later\""));
-    assert_eq!(stream.block(), ["id: 4".to_owned(), later.clone()]);
+    assert_eq!(stream.block(), [format!("id: {id}.4"), later.clone()]);
 
     // A second one takes over, after what the client has got.
     let resume = ["-H", "Last-Event-ID: 2", by_header[0], by_header[1]];

@@ -212,7 +212,7 @@ fn without_certificates_to_trust_it_says_how_to_get_some() {
     let to = format!("https://{}/", silent());
     let mut command = caudal(&["call", &to, "x"]);
     command
-        .env("SSL_CERT_FILE", &empty)
+        .env("SSL_CERT_FILE", &*empty)
         .env_remove("SSL_CERT_DIR");
     let outcome = finish(command, "");
     outcome.ends(4).complains(&[&to, "SSL_CERT_FILE"]);

@@ -293,7 +293,7 @@ fn cargo_runs_this_program() {
     let Ok(workspace) = std::fs::read_to_string(root) else {
         return;
     };
-    assert!(workspace.contains(r#"default-members = ["crates/caudal-cli"]"#));
+    assert!(workspace.contains(r#"default-members = ["crates/caudal-cli", "examples"]"#));
     let mut help = Command::new(PROGRAM);
     help.arg("serve").arg("--help");
     finish(help, "").ends(0);

@@ -9,9 +9,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -217,14 +217,32 @@ pub fn nobody() -> String {
     listener.local_addr().unwrap().to_string()
 }
 
-/// A path in a folder of its own, which is short enough for a socket.
-pub fn path(name: &str) -> PathBuf {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let folder = format!("caudal-cli-{}-{count}", std::process::id());
-    let folder = std::env::temp_dir().join(folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder.join(name)
+/// A path in a folder of its own, which is short enough for a socket, and gone with it.
+pub struct Scratch {
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Deref for Scratch {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsRef<Path> for Scratch {
+    fn as_ref(&self) -> &Path {
+        self
+    }
+}
+
+pub fn path(name: &str) -> Scratch {
+    let folder = tempfile::tempdir().unwrap();
+    Scratch {
+        path: folder.path().join(name),
+        _folder: folder,
+    }
 }
 
 /// A line of shell, as it is pasted.
