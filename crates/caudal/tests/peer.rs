@@ -794,6 +794,27 @@ async fn a_batch_that_was_not_sent_has_not_run() {
     assert!(batch.send().await.is_err());
 }
 
+/// What may have been sent may have run, and what has not run was not sent.
+#[tokio::test]
+async fn who_closes_after_sending_hears_what_may_have_run() {
+    let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
+    let mut batch = peer.batch();
+    let sent = batch.call::<_, i64>("batched", ()).unwrap();
+    let mut alone = std::pin::pin!(peer.call::<_, i64>("alone", ()).into_future());
+    let mut cx = TaskContext::from_waker(Waker::noop());
+    assert!(alone.as_mut().poll(&mut cx).is_pending());
+    batch.send().await.unwrap();
+    peer.notify("note", ()).await.unwrap();
+    peer.close();
+    let (sent, alone) = (sent.await.unwrap_err(), alone.await.unwrap_err());
+    assert!(matches!(sent, CallError::Closed(_)), "{sent:?}");
+    assert!(matches!(alone, CallError::AlreadyClosed(_)), "{alone:?}");
+    // What is written is sent, but for the call that was taken back.
+    assert_eq!(raw.json().await[0]["method"], "batched");
+    assert_eq!(raw.json().await["method"], "note");
+    raw.end().await;
+}
+
 #[tokio::test]
 async fn an_invalid_answer_fails_its_call_and_no_other() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());

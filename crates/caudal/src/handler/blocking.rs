@@ -72,7 +72,8 @@ impl<R> Drop for Abandoned<R> {
             .compare_exchange(RUNS, ABANDONED, order, Ordering::Acquire)
             .is_err()
         {
-            link.leave_late();
+            // It has ended with its call, which says so itself.
+            link.uncount_in_flight(true);
         }
         self.1.abort();
     }

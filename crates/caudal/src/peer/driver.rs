@@ -67,8 +67,10 @@ struct Core {
     last_active: Option<Instant>,
     /// By when the message that is coming in must be whole.
     whole_by: Option<Instant>,
-    /// By when the other side must read, if we do not read before it does.
+    /// By when the other side must read, if we do not read before it does,
     read_by: Option<Instant>,
+    /// and what had gone out when that was set.
+    gone: Option<u64>,
     /// Bytes that have come in.
     received: u64,
     /// Whether the link may hold a buffer of ours.
@@ -106,6 +108,7 @@ impl<'t, T: Transport> Driver<'t, T> {
                 last_active: (!idle.is_zero()).then(Instant::now),
                 whole_by: None,
                 read_by: None,
+                gone: None,
                 received: 0,
                 swapped: false,
                 registered: false,
@@ -186,8 +189,13 @@ impl<'t, T: Transport> Driver<'t, T> {
         let sent = transport.poll_send(cx, &mut core.out);
         let count = before - core.out.len();
         core.link.stats.sent(count);
-        if count > 0 {
-            core.read_by = None;
+        if core.read_by.is_some() {
+            // What it holds back itself may have gone out.
+            let gone = transport.sent();
+            if count > 0 || gone != core.gone {
+                core.read_by = None;
+                core.gone = gone;
+            }
         }
         core.is_active();
         match sent {
@@ -572,10 +580,9 @@ impl Core {
     /// Whether nothing is read because nothing can be sent: if the other side does the
     /// same, neither ever will be.
     fn is_stuck(&self) -> bool {
-        self.stalled
-            && !self.may_read()
-            && !self.link.is_held()
-            && self.link.is_output_full(self.out.len())
+        // Who holds the others up may itself wait for room.
+        let works = self.link.is_held() && !self.link.is_room_wanted();
+        self.stalled && !self.may_read() && !works && self.link.is_output_full(self.out.len())
     }
 
     /// Sets the timer, and gives back what is not needed while nothing happens.

@@ -91,6 +91,12 @@ pub trait Transport: Send + Unpin + 'static {
         None
     }
 
+    /// How many bytes have gone out so far, if it counts them: what
+    /// [`poll_send`](Self::poll_send) takes may go later.
+    fn sent(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether a frame has begun to come in and is not whole yet.
     fn is_amid_frame(&self) -> bool {
         false
@@ -223,6 +229,10 @@ impl Transport for Box<dyn Transport> {
 
     fn received(&self) -> Option<u64> {
         (**self).received()
+    }
+
+    fn sent(&self) -> Option<u64> {
+        (**self).sent()
     }
 
     fn is_amid_frame(&self) -> bool {

@@ -121,7 +121,7 @@ async fn whoever_comes_late_and_says_nothing_does_not_hold_up_the_end() {
         tokio::time::sleep(ms(3000)).await;
         silent
     };
-    let ended = within(async { tokio::join!(site.server.shutdown(ms(1000)), late) });
+    let ended = within(async { tokio::join!(site.server.shutdown(ms(3000)), late) });
     drop(ended.await);
 }
 

@@ -291,17 +291,22 @@ impl Link {
 }
 
 impl Shared {
+    /// Fails every call. Those that were not sent never are, though what else was
+    /// written may still be.
     pub(super) fn fail_calls(&mut self, reason: &CloseReason) -> Vec<Waker> {
         let failed: Vec<_> = self.pending.close(reason.clone()).collect();
-        let settled = failed.into_iter().filter_map(|(key, _)| {
-            let unsent = self.calls.get(key).is_some_and(|call| self.is_unsent(call));
-            self.settle(key, Err(closed(reason, unsent)))
-        });
-        settled.collect()
+        let (mut pieces, mut wakers) = (Vec::new(), Vec::new());
+        for (key, _) in failed {
+            let piece = self.calls.get(key).and_then(|call| self.own_piece(call));
+            wakers.extend(self.settle(key, Err(closed(reason, piece.is_some()))));
+            pieces.extend(piece);
+        }
+        self.cut_all(pieces);
+        wakers
     }
 
     /// Whether nothing of a call has been taken over to be sent.
-    pub(super) fn is_unsent(&self, call: &Waiting) -> bool {
+    fn is_unsent(&self, call: &Waiting) -> bool {
         call.written.is_none_or(|written| written == self.taken)
     }
 
@@ -345,6 +350,24 @@ impl Shared {
                 call.place = call.place.start - piece.len()..call.place.end - piece.len();
             }
         }
+    }
+
+    /// Cuts all these out of the output; the calls that they were are over.
+    fn cut_all(&mut self, mut pieces: Vec<std::ops::Range<usize>>) {
+        pieces.retain(|piece| !piece.is_empty());
+        if pieces.is_empty() {
+            return;
+        }
+        pieces.sort_unstable_by_key(|piece| piece.start);
+        let old = std::mem::take(&mut self.out);
+        let mut from = 0;
+        for piece in pieces {
+            let kept = old.get(from..piece.start).unwrap_or_default();
+            self.out.extend_from_slice(kept);
+            from = piece.end;
+        }
+        self.out
+            .extend_from_slice(old.get(from..).unwrap_or_default());
     }
 
     /// Settles a call, unless it has gone; its caller is to be woken.

@@ -63,7 +63,9 @@ pub struct Options {
     /// How long the head of a request may take, and the TLS handshake before it.
     pub header_timeout: Duration,
     /// How long a connection may wait for its next request, and how long its client may
-    /// take nothing of what is sent to it. A WebSocket has its pings for that.
+    /// take nothing of what is sent to it, unless
+    /// [`header_timeout`](Self::header_timeout) is longer. A WebSocket has its pings for
+    /// that.
     pub idle_timeout: Duration,
     /// How many connections one address may have. A WebSocket over HTTP/2 counts as
     /// one, beside the connection that carries it.

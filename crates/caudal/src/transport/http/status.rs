@@ -9,7 +9,8 @@ use http::StatusCode;
 /// It is asked where the response is JSON-RPC, also in a session and where the body was
 /// too large, and where there is nothing to answer. What HTTP itself refuses (400, 401,
 /// 403, 404, 405, 406, 408, 415, 503) keeps its status, and so do event streams and what
-/// a session has accepted (202).
+/// a session has accepted (202). In a session 404 and 410 would say that it is gone: there
+/// an answer for which the policy has one of them keeps 200.
 ///
 /// ```
 /// use std::sync::Arc;

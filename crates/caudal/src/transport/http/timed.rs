@@ -182,10 +182,11 @@ impl<S> Timed<S> {
             self.stuck = None;
             return Poll::Pending;
         }
-        let idle = self.idle;
+        // Who wants no idle connections still wants whole answers.
+        let limit = self.idle.max(self.head);
         let stuck = self
             .stuck
-            .get_or_insert_with(|| Box::pin(sleep_until(after(Instant::now(), idle))));
+            .get_or_insert_with(|| Box::pin(sleep_until(after(Instant::now(), limit))));
         stuck
             .as_mut()
             .poll(cx)

@@ -60,7 +60,12 @@ fn judge(http: &Http, session: &Session, text: &[u8], invalid: &Invalid<'_>) -> 
 }
 
 fn answered(http: &Http, text: Bytes) -> Response<Body> {
-    json(http.status(Some(&text), StatusCode::OK), text)
+    let status = match http.status(Some(&text), StatusCode::OK) {
+        // In a session they say that there is none any more.
+        StatusCode::NOT_FOUND | StatusCode::GONE => StatusCode::OK,
+        status => status,
+    };
+    json(status, text)
 }
 
 /// Whether a message answers calls of ours, and does nothing else.

@@ -309,6 +309,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
         Some(self.wire.received)
     }
 
+    fn sent(&self) -> Option<u64> {
+        Some(self.wire.sent)
+    }
+
     fn is_amid_frame(&self) -> bool {
         self.wire.frames.is_amid_message()
     }

@@ -24,8 +24,9 @@ pub(super) struct Wire<S> {
     needs_flush: bool,
     /// Whether there was no room for output.
     stalled: bool,
-    /// Bytes that have come in.
+    /// Bytes that have come in, and gone out.
     pub(super) received: u64,
+    pub(super) sent: u64,
     /// When something was heard of the other side.
     pub(super) heard: Instant,
     /// Whether it was asked since then.
@@ -41,6 +42,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             needs_flush: false,
             stalled: false,
             received: 0,
+            sent: 0,
             heard: Instant::now(),
             asked: false,
         }
@@ -83,6 +85,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.output.advance(written);
+            self.sent += written as u64;
             self.needs_flush = true;
             if std::mem::take(&mut self.stalled) {
                 // Whoever reads is there, even if our question is behind much else.
