@@ -154,3 +154,20 @@ pub(crate) fn or_restore<B: Output, E>(
     restore.1 = restore.0.length();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn whoever_writes_piece_by_piece_is_taken_in_whole() {
+        let mut out = BytesMut::from("[");
+        let mut writer = Writer(&mut out);
+        assert_eq!(writer.write(b"1,").unwrap(), 2);
+        writer.write_all(b"2]").unwrap();
+        writer.flush().unwrap();
+        assert_eq!(out, "[1,2]");
+    }
+}
