@@ -10,8 +10,6 @@ mod call;
 mod driver;
 mod handle;
 mod link;
-mod pace;
-mod queue;
 mod running;
 mod session;
 

@@ -1,8 +1,10 @@
-//! Messages that wait behind a notification or a serial method.
+//! The messages that wait, in the order in which they came.
 
 use std::collections::VecDeque;
 
 use caudal_core::{Id, Message};
+
+use crate::peer::link::same_id;
 
 /// Messages that wait their turn, in the order in which they came.
 #[derive(Debug, Default)]
@@ -55,7 +57,7 @@ impl Queue {
     pub(super) fn take(&mut self, id: Id<'_>) -> Option<Queued> {
         let same = |queued: &Queued| {
             let own = queued.id.as_deref();
-            own.is_some_and(|own| super::link::same_id(own, id.as_str()))
+            own.is_some_and(|own| same_id(own, id.as_str()))
         };
         let place = self.frames.iter().position(same)?;
         let queued = self.frames.remove(place)?;

@@ -4,6 +4,10 @@
 //! what is in them, and sends all that is due in one go; in two, where that keeps the
 //! other side busy (`pace`).
 
+mod pace;
+mod queue;
+mod waiting;
+
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -12,14 +16,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use caudal_core::{CloseReason, Id, JsonRpcError, Message, Notification, decode};
+use caudal_core::{CloseReason, Message};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use self::pace::{EARLY, Pace};
+use self::queue::Queue;
 use super::link::{Collected, Link, Order};
-use super::pace::{EARLY, Pace};
-use super::queue::Queue;
 use super::running::{self, Place};
-use crate::batch::Batch;
 use crate::dispatch::{self, Dispatched, Exchange};
 use crate::pool;
 use crate::router::Router;
@@ -401,150 +404,6 @@ impl Core {
         match dispatch::frame(&self.router, frame, &mut exchange) {
             Dispatched::Done => {}
             more => self.go_on(more),
-        }
-    }
-
-    /// Whether the next message may not start yet.
-    #[inline]
-    fn must_wait(&self) -> bool {
-        self.link.is_held() || !self.queue.is_empty() || self.link.is_output_full(self.out.len())
-    }
-
-    /// Does with a message what can be done while others are in the way.
-    fn hold(&mut self, frame: &[u8]) {
-        let link = Arc::clone(&self.link);
-        let mut message = decode(frame, &link.config.policy);
-        let traces = Traces::find(link.config.trace, frame, &message);
-        if let Message::Batch(entries) = &mut message {
-            // Responses never wait.
-            entries.retain(|entry| match entry {
-                Message::Response(response) => {
-                    link.settle(response);
-                    false
-                }
-                _ => true,
-            });
-        }
-        let queue_full = self
-            .queue
-            .is_full(link.config.limits.in_flight, link.config.limits.queue);
-        if let Message::Notification(Notification { method, params, .. }) = &message
-            && link.knows(method)
-        {
-            self.cancel_queued(method, *params);
-            if link.convention(method, *params) {
-                return;
-            }
-        }
-        if link.is_output_full(self.out.len()) && !matches!(message, Message::Response(_)) {
-            // Even a refusal needs room; reading stops when the queue is full.
-            link.count_in_flight(matches!(message, Message::Request(_)));
-            self.queue.push(frame, &message);
-            return;
-        }
-        match &message {
-            Message::Request(request) if self.refusing || link.is_full(0) || queue_full => {
-                let refusing = self.refusing;
-                self.exchange().turn_away(request.id, refusing);
-            }
-            Message::Request(_) => {
-                link.count_in_flight(true);
-                self.queue.push(frame, &message);
-            }
-            Message::Notification(_) if !self.must_wait() => self.start(&message, traces),
-            Message::Notification(_) if queue_full => {
-                link.stats.dropped(1);
-                tracing::warn!(target: "caudal", "a notification was dropped: too many wait");
-            }
-            Message::Batch(entries) if entries.is_empty() => {}
-            Message::Batch(entries) if self.refusing || (queue_full && self.must_wait()) => {
-                self.refuse_batch(entries);
-            }
-            Message::Batch(_) if !self.must_wait() => self.start(&message, traces),
-            Message::Notification(_) | Message::Batch(_) => self.queue.push(frame, &message),
-            _ => self.start(&message, traces),
-        }
-    }
-
-    /// Answers a batch that there is no room for.
-    fn refuse_batch(&mut self, entries: &[Message<'_>]) {
-        let refusing = self.refusing;
-        let mut batch = Batch::default();
-        for entry in entries {
-            let begin = batch.begin();
-            let mut exchange = Exchange::for_entry(&self.link, &mut batch.text);
-            match entry {
-                Message::Request(request) => exchange.turn_away(request.id, refusing),
-                Message::Invalid(invalid) => exchange.invalid(invalid),
-                Message::Notification(Notification { method, params, .. })
-                    if !self.link.convention(method, *params) =>
-                {
-                    self.link.stats.dropped(1);
-                }
-                _ => {}
-            }
-            batch.end(begin);
-        }
-        batch.write(&mut self.exchange());
-    }
-
-    /// Answers a request that is cancelled before it has started.
-    fn cancel_queued(&mut self, method: &str, params: Option<caudal_core::RawJson<'_>>) {
-        let link = Arc::clone(&self.link);
-        let Some(cancel) = link
-            .config
-            .dialect
-            .cancel
-            .as_ref()
-            .filter(|c| c.method == method)
-        else {
-            return;
-        };
-        let Some(id) = super::link::member(params, &cancel.member) else {
-            return;
-        };
-        let Ok(id) = Id::parse(&id) else { return };
-        if self.queue.take(id).is_some() {
-            link.uncount_in_flight(true);
-            if let Some(code) = cancel.answer {
-                let error = JsonRpcError::new(code, "Request cancelled");
-                self.exchange().error(id, &error);
-            }
-        }
-    }
-
-    /// Whether something waits, and nothing is in its way.
-    fn may_run_queue(&self) -> bool {
-        !self.queue.is_empty()
-            && !self.closing
-            && !self.link.is_held()
-            && !self.link.is_output_full(self.out.len())
-    }
-
-    /// Runs what has waited for its turn.
-    fn run_queue(&mut self) {
-        while self.may_run_queue() {
-            let Some(queued) = self.queue.pop() else {
-                return;
-            };
-            self.link.uncount_in_flight(queued.id.is_some());
-            let link = Arc::clone(&self.link);
-            let mut message = decode(&queued.frame, &link.config.policy);
-            let traces = Traces::find(link.config.trace, &queued.frame, &message);
-            if let Message::Batch(entries) = &mut message {
-                entries.retain(|entry| !matches!(entry, Message::Response(_)));
-            }
-            self.start(&message, traces);
-        }
-    }
-
-    /// Tells the transport how much waits, if that has changed.
-    #[inline]
-    fn tell_queued(&mut self, transport: &mut impl Transport) {
-        let bytes = self.queue.bytes();
-        if bytes != self.queued {
-            self.queued = bytes;
-            transport.queued(bytes);
         }
     }
 

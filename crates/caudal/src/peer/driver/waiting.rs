@@ -1,0 +1,159 @@
+//! What waits for its turn: behind a notification or a serial method, or because the
+//! other side does not read.
+
+use std::sync::Arc;
+
+use caudal_core::{Id, JsonRpcError, Message, Notification, RawJson, decode};
+
+use super::Core;
+use crate::batch::Batch;
+use crate::dispatch::Exchange;
+use crate::peer::link::member;
+use crate::trace::Traces;
+use crate::transport::Transport;
+
+impl Core {
+    /// Whether the next message may not start yet.
+    #[inline]
+    pub(super) fn must_wait(&self) -> bool {
+        self.link.is_held() || !self.queue.is_empty() || self.link.is_output_full(self.out.len())
+    }
+
+    /// Does with a message what can be done while others are in the way.
+    pub(super) fn hold(&mut self, frame: &[u8]) {
+        let link = Arc::clone(&self.link);
+        let mut message = decode(frame, &link.config.policy);
+        let traces = Traces::find(link.config.trace, frame, &message);
+        if let Message::Batch(entries) = &mut message {
+            // Responses never wait.
+            entries.retain(|entry| match entry {
+                Message::Response(response) => {
+                    link.settle(response);
+                    false
+                }
+                _ => true,
+            });
+        }
+        let queue_full = self
+            .queue
+            .is_full(link.config.limits.in_flight, link.config.limits.queue);
+        if let Message::Notification(Notification { method, params, .. }) = &message
+            && link.knows(method)
+        {
+            self.cancel_queued(method, *params);
+            if link.convention(method, *params) {
+                return;
+            }
+        }
+        if link.is_output_full(self.out.len()) && !matches!(message, Message::Response(_)) {
+            // Even a refusal needs room; reading stops when the queue is full.
+            link.count_in_flight(matches!(message, Message::Request(_)));
+            self.queue.push(frame, &message);
+            return;
+        }
+        match &message {
+            Message::Request(request) if self.refusing || link.is_full(0) || queue_full => {
+                let refusing = self.refusing;
+                self.exchange().turn_away(request.id, refusing);
+            }
+            Message::Request(_) => {
+                link.count_in_flight(true);
+                self.queue.push(frame, &message);
+            }
+            Message::Notification(_) if !self.must_wait() => self.start(&message, traces),
+            Message::Notification(_) if queue_full => {
+                link.stats.dropped(1);
+                tracing::warn!(target: "caudal", "a notification was dropped: too many wait");
+            }
+            Message::Batch(entries) if entries.is_empty() => {}
+            Message::Batch(entries) if self.refusing || (queue_full && self.must_wait()) => {
+                self.refuse_batch(entries);
+            }
+            Message::Batch(_) if !self.must_wait() => self.start(&message, traces),
+            Message::Notification(_) | Message::Batch(_) => self.queue.push(frame, &message),
+            _ => self.start(&message, traces),
+        }
+    }
+
+    /// Answers a batch that there is no room for.
+    fn refuse_batch(&mut self, entries: &[Message<'_>]) {
+        let refusing = self.refusing;
+        let mut batch = Batch::default();
+        for entry in entries {
+            let begin = batch.begin();
+            let mut exchange = Exchange::for_entry(&self.link, &mut batch.text);
+            match entry {
+                Message::Request(request) => exchange.turn_away(request.id, refusing),
+                Message::Invalid(invalid) => exchange.invalid(invalid),
+                Message::Notification(Notification { method, params, .. })
+                    if !self.link.convention(method, *params) =>
+                {
+                    self.link.stats.dropped(1);
+                }
+                _ => {}
+            }
+            batch.end(begin);
+        }
+        batch.write(&mut self.exchange());
+    }
+
+    /// Answers a request that is cancelled before it has started.
+    fn cancel_queued(&mut self, method: &str, params: Option<RawJson<'_>>) {
+        let link = Arc::clone(&self.link);
+        let Some(cancel) = link
+            .config
+            .dialect
+            .cancel
+            .as_ref()
+            .filter(|c| c.method == method)
+        else {
+            return;
+        };
+        let Some(id) = member(params, &cancel.member) else {
+            return;
+        };
+        let Ok(id) = Id::parse(&id) else { return };
+        if self.queue.take(id).is_some() {
+            link.uncount_in_flight(true);
+            if let Some(code) = cancel.answer {
+                let error = JsonRpcError::new(code, "Request cancelled");
+                self.exchange().error(id, &error);
+            }
+        }
+    }
+
+    /// Whether something waits, and nothing is in its way.
+    pub(super) fn may_run_queue(&self) -> bool {
+        !self.queue.is_empty()
+            && !self.closing
+            && !self.link.is_held()
+            && !self.link.is_output_full(self.out.len())
+    }
+
+    /// Runs what has waited for its turn.
+    pub(super) fn run_queue(&mut self) {
+        while self.may_run_queue() {
+            let Some(queued) = self.queue.pop() else {
+                return;
+            };
+            self.link.uncount_in_flight(queued.id.is_some());
+            let link = Arc::clone(&self.link);
+            let mut message = decode(&queued.frame, &link.config.policy);
+            let traces = Traces::find(link.config.trace, &queued.frame, &message);
+            if let Message::Batch(entries) = &mut message {
+                entries.retain(|entry| !matches!(entry, Message::Response(_)));
+            }
+            self.start(&message, traces);
+        }
+    }
+
+    /// Tells the transport how much waits, if that has changed.
+    #[inline]
+    pub(super) fn tell_queued(&mut self, transport: &mut impl Transport) {
+        let bytes = self.queue.bytes();
+        if bytes != self.queued {
+            self.queued = bytes;
+            transport.queued(bytes);
+        }
+    }
+}
