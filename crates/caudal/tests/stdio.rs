@@ -492,6 +492,19 @@ async fn a_child_that_reads_no_more_says_why_in_the_end() {
 }
 
 #[tokio::test]
+async fn what_a_child_never_took_does_not_count_as_sent() {
+    let peer = connect("cmd:sh -c 'exec 0<&-; sleep 60'").await.unwrap();
+    tokio::time::sleep(ms(100)).await;
+    peer.notify("x", ()).await.unwrap();
+    tokio::time::sleep(ms(50)).await;
+    peer.close();
+    let reason = within(peer.closed()).await;
+    assert!(!reason.is_local() && !reason.is_remote(), "{reason:?}");
+    let stats = peer.stats();
+    assert_eq!((stats.bytes_sent, stats.dropped), (0, 1));
+}
+
+#[tokio::test]
 async fn the_last_words_of_a_child_are_in_the_reason() {
     let child = spawn(
         "echo one >&2; echo two >&2; sleep 0.2; exit 3",

@@ -279,10 +279,7 @@ impl Transport for Child {
         };
         match ready!(stream.poll_send(cx, out)) {
             // It reads no more. Its exit status says more than a broken pipe.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                out.clear();
-                Poll::Ready(Ok(()))
-            }
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Poll::Pending,
             sent => Poll::Ready(sent),
         }
     }
