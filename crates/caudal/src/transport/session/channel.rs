@@ -359,6 +359,7 @@ mod tests {
         assert!(push(b"x"));
     }
 
+    #[cfg(feature = "sse")]
     #[tokio::test]
     async fn progress_that_nobody_reads_is_bounded() {
         let config = Config {
