@@ -12,6 +12,8 @@ pub(crate) struct Batch {
     answers: Vec<Answer>,
     /// How many are still to come.
     open: usize,
+    /// What those have that came later.
+    late: usize,
 }
 
 #[derive(Debug)]
@@ -61,10 +63,16 @@ impl Batch {
     /// Puts an answer into its place, and says whether it was the last.
     pub(crate) fn fill(&mut self, place: usize, text: BytesMut) -> bool {
         if let Some(answer @ Answer::Open) = self.answers.get_mut(place) {
+            self.late += text.len();
             *answer = Answer::Late(text);
             self.open -= 1;
         }
         self.is_complete()
+    }
+
+    /// How much it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len() + self.late
     }
 
     /// Whether no answer is open.

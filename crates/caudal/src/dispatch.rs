@@ -459,7 +459,7 @@ fn batch(
         let mut inner = Exchange::for_entry(link, &mut batch.text);
         inner.caller = caller;
         inner.trace = traces.next(message);
-        let full = link.is_full(later.len()) || inner.out.len() >= link.config.limits.output;
+        let full = link.is_full(later.len()) || link.is_batch_full(inner.out.len());
         let waits = match message {
             Message::Request(request) if full => {
                 inner.turn_away(request.id, false);

@@ -298,6 +298,43 @@ async fn the_answers_to_one_batch_are_bounded() {
     assert_eq!(answers[99]["error"]["code"], -32000);
 }
 
+/// Nor can many batches, each of which waits for one of its calls.
+#[tokio::test]
+async fn answers_that_wait_for_the_rest_of_their_batch_are_bounded() {
+    let (router, gate, _) = gated();
+    let late = |(bytes,): (usize,)| async move {
+        tokio::task::yield_now().await;
+        Ok("x".repeat(bytes))
+    };
+    let router = router.method("late", late);
+    let mut config = Config::default();
+    config.limits.output = 50_000;
+    let (server, mut raw) = Raw::serve(router, config);
+    for (id, method) in [(10, "late"), (20, "big")] {
+        let big = call(id + 1, method, "[30000]");
+        raw.send(&format!("[{},{big}]", call(id, "wait", "[]")))
+            .await;
+        let sent = (id / 10) as u64;
+        while server.stats().in_flight < sent || server.stats().requests_served < sent {
+            tokio::task::yield_now().await;
+        }
+    }
+    let batch = format!("[{}]", call(3, "big", "[1]"));
+    raw.send(&batch).await;
+    assert_eq!(raw.json().await[0]["error"]["code"], -32000);
+    // What is no batch is served.
+    raw.send(&call(4, "big", "[1]")).await;
+    assert_eq!(raw.json().await["result"], "x");
+    gate.add_permits(2);
+    for _ in 0..2 {
+        let answers = raw.json().await;
+        assert_eq!(answers[0]["result"], 1);
+        assert_eq!(answers[1]["result"].as_str().unwrap().len(), 30_000);
+    }
+    raw.send(&batch).await;
+    assert_eq!(raw.json().await[0]["result"], "x");
+}
+
 /// Proves: A92
 #[tokio::test]
 async fn a_message_of_the_limit_is_read_and_one_byte_more_is_refused() {

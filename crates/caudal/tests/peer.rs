@@ -505,6 +505,40 @@ async fn a_request_that_waits_its_turn_can_be_cancelled() {
     assert_eq!(server.stats().in_flight, 0);
 }
 
+/// The rest of the batch runs; what is cancelled is as soon as it has started.
+#[tokio::test]
+async fn a_request_of_a_batch_that_waits_its_turn_can_be_cancelled() {
+    let gate = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&gate);
+    let router = calculator().notification("hold", move || {
+        let held = Arc::clone(&held);
+        async move { held.acquire().await.unwrap().forget() }
+    });
+    let (server, mut raw) = Raw::serve(router, with_dialect(Dialect::lsp()));
+    let hold = r#"{"jsonrpc":"2.0","method":"hold"}"#;
+    raw.send(hold).await;
+    let add = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[3,4]}"#;
+    let slow = r#"{"jsonrpc":"2.0","id":2,"method":"slow","params":[600000]}"#;
+    // Its own notification does not keep it from being cancelled.
+    raw.send(&format!("[{hold},{add},{slow}]")).await;
+    for id in ["2", "2", "3"] {
+        let params = format!(r#"{{"id":{id}}}"#);
+        raw.send(&format!(
+            r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{params}}}"#
+        ))
+        .await;
+    }
+    raw.silence().await;
+    gate.add_permits(1);
+    let answers = raw.json().await;
+    assert_eq!(answers[0]["result"], 7);
+    assert_eq!(answers[1]["error"]["code"], -32800);
+    gate.add_permits(1);
+    while server.stats().in_flight > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Proves: A54
 #[tokio::test]
 async fn handlers_are_dropped_when_the_connection_ends() {
@@ -654,6 +688,70 @@ async fn the_end_of_input_does_not_wait_for_ever() {
     server.closed().await;
 }
 
+/// A driver that wakes itself all the time keeps the clock from going on.
+#[test]
+fn what_is_late_while_it_ends_does_not_keep_it_busy() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let mut config = Config::default();
+            config.message_timeout = Duration::from_secs(1);
+            let (server, mut raw) = Raw::serve(calculator(), config);
+            raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[10000]}"#)
+                .await;
+            raw.begin(r#"{"jsonrpc":"2.0","#).await;
+            while server.stats().in_flight == 0 {
+                sleep(Duration::from_millis(1)).await;
+            }
+            server.shutdown(Duration::from_secs(60)).await;
+            assert_eq!(raw.json().await["result"], 10_000);
+        });
+        done.send(()).unwrap();
+    });
+    let waited = is_done.recv_timeout(Duration::from_secs(20));
+    assert_eq!(waited, Ok(()), "time stands still");
+}
+
+/// Never without a message.
+struct Flood;
+
+impl caudal::transport::Transport for Flood {
+    fn poll_receive(
+        &mut self,
+        _: &mut TaskContext<'_>,
+    ) -> std::task::Poll<Result<Option<&[u8]>, caudal::transport::ReceiveError>> {
+        let frame = br#"{"jsonrpc":"2.0","method":"log","params":["x"]}"#;
+        std::task::Poll::Ready(Ok(Some(frame)))
+    }
+
+    fn poll_send(
+        &mut self,
+        _: &mut TaskContext<'_>,
+        out: &mut caudal::transport::BytesMut,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        out.clear();
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn a_call_times_out_though_the_other_side_never_pauses() {
+    let peer = Peer::start(Flood, calculator());
+    for _ in 0..2 {
+        let call = peer
+            .call::<_, ()>("x", ())
+            .timeout(Duration::from_millis(20));
+        let ended = tokio::time::timeout(Duration::from_secs(20), call.into_future()).await;
+        assert!(matches!(ended, Ok(Err(CallError::Timeout))), "{ended:?}");
+    }
+    assert_eq!(peer.stats().pending, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn progress_extends_a_deadline_up_to_a_ceiling() {
     let report = |steps: u64| {
@@ -792,6 +890,25 @@ async fn a_batch_that_was_not_sent_has_not_run() {
     assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
     assert!(!error.may_have_run());
     assert!(batch.send().await.is_err());
+}
+
+#[tokio::test]
+async fn a_batch_whose_calls_have_ended_is_not_sent() {
+    let (peer, mut raw) = Raw::serve(calculator(), Config::default());
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[200]}"#)
+        .await;
+    let mut batch = peer.batch();
+    let reply = batch.call::<_, i64>("a", ()).unwrap();
+    raw.close_input().await;
+    let error = reply.await.unwrap_err();
+    assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
+    // What can still be sent is, but no call.
+    let error = batch.send().await.unwrap_err();
+    assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
+    peer.notify("note", ()).await.unwrap();
+    assert_eq!(raw.json().await["method"], "note");
+    assert_eq!(raw.json().await["result"], 200);
+    raw.end().await;
 }
 
 /// What may have been sent may have run, and what has not run was not sent.

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use caudal::{
-    Backoff, CallError, Connect, Context, Endpoint, Error, Gap, Method, Peer, Router, Server,
-    State, StateWatch, connect, serve,
+    Backoff, CallError, Config, Connect, Context, Endpoint, Error, Gap, Method, Peer, Router,
+    Server, State, StateWatch, connect, serve,
 };
 use serde_json::{Value, json};
 use socket2::SockRef;
@@ -527,6 +527,86 @@ async fn a_call_that_was_given_up_before_it_was_sent_is_never_sent() {
     within(told.recv()).await.unwrap();
     peer.notify("after", ()).await.unwrap();
     assert_eq!(hear(&mut line).await["method"], "after");
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_leaves_its_room_to_others() {
+    let mut puppet = Puppet::new().await;
+    let (connecting, _told) = again(puppet.endpoint());
+    let mut config = Config::default();
+    config.limits.output = 100;
+    let peer = connecting.config(config).await.unwrap();
+    let line = puppet.accept().await;
+    puppet.leave();
+    drop(line);
+    until(&mut peer.watch(), is_connecting).await;
+    let large = "x".repeat(200);
+    for times_out in [true, false] {
+        let (calls, large) = (peer.clone(), large.clone());
+        let large = tokio::spawn(async move {
+            let call = calls.call::<_, ()>("large", (large,)).timeout(ms(200));
+            call.await
+        });
+        while peer.stats().pending == 0 {
+            tokio::task::yield_now().await;
+        }
+        let waits = peer.clone();
+        let waits = tokio::spawn(async move { waits.notify("note", ()).await });
+        tokio::time::sleep(ms(20)).await;
+        assert!(!waits.is_finished());
+        if !times_out {
+            large.abort();
+        }
+        within(waits).await.unwrap().unwrap();
+        assert_eq!(peer.stats().pending, 0);
+    }
+    puppet.come_back().await;
+    let mut line = puppet.accept().await;
+    for _ in 0..2 {
+        assert_eq!(hear(&mut line).await["method"], "note");
+    }
+}
+
+/// Those whose time is up together are cut out together, between others that stay.
+#[tokio::test]
+async fn calls_that_stay_are_sent_whole_when_others_are_given_up() {
+    let mut puppet = Puppet::new().await;
+    let (peer, _told) = lost(&mut puppet).await;
+    let (mut late, mut gone) = (Vec::new(), Vec::new());
+    for number in 0..60 {
+        let of = |method, limit| {
+            let peer = peer.clone();
+            let call = async move { peer.call::<_, ()>(method, (number,)).timeout(limit).await };
+            tokio::spawn(call)
+        };
+        match number % 3 {
+            0 => late.push(of("late", ms(200))),
+            1 => gone.push(of("gone", ms(60_000))),
+            _ => drop(of("stays", ms(60_000))),
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(peer.stats().pending, 60);
+    for call in late {
+        let error = within(call).await.unwrap().unwrap_err();
+        assert!(matches!(error, CallError::Timeout), "{error:?}");
+    }
+    assert_eq!(peer.stats().pending, 40);
+    for call in gone {
+        call.abort();
+        within(call).await.unwrap_err();
+    }
+    assert_eq!(peer.stats().pending, 20);
+    puppet.come_back().await;
+    let mut line = puppet.accept().await;
+    for number in (2..60).step_by(3) {
+        let request = hear(&mut line).await;
+        assert_eq!(
+            (&request["method"], &request["params"]),
+            (&json!("stays"), &json!([number]))
+        );
+    }
+    assert!(is_silent(&mut line).await);
 }
 
 #[tokio::test]

@@ -306,6 +306,7 @@ impl<W> Pending<W> {
     ///     assert!(error.is_fatal());
     /// }
     /// assert!(pending.is_empty());
+    /// assert!(pending.closed().is_some());
     /// assert!(pending.insert("another", None).unwrap_err().is_fatal());
     /// # Ok::<(), CallError>(())
     /// ```
@@ -318,6 +319,12 @@ impl<W> Pending<W> {
             .into_iter()
             .filter_map(|slot| slot.waiter)
             .map(move |waiter| (waiter, CallError::Closed(reason.clone())))
+    }
+
+    /// Why it has ended, if it has.
+    #[must_use]
+    pub fn closed(&self) -> Option<&CloseReason> {
+        self.closed.as_ref()
     }
 
     /// The slot in which the call with this key waits.

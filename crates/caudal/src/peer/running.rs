@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
 use bytes::BytesMut;
@@ -20,7 +20,45 @@ pub(super) enum Place {
     /// Into a frame of its own.
     Alone,
     /// Into this place of a batch, which is sent when it is complete.
-    In(Arc<Mutex<Batch>>, usize),
+    In(Arc<OpenBatch>, usize),
+}
+
+/// A batch of which answers are open. What it holds is counted.
+pub(super) struct OpenBatch {
+    link: Arc<Link>,
+    batch: Mutex<Batch>,
+}
+
+impl OpenBatch {
+    pub(super) fn new(link: &Arc<Link>, batch: Batch) -> Self {
+        link.count_in_batches(batch.bytes());
+        Self {
+            link: Arc::clone(link),
+            batch: Mutex::new(batch),
+        }
+    }
+
+    /// Puts an answer into its place; all of them, framed, if it was the last.
+    fn fill(&self, place: usize, text: BytesMut) -> Option<BytesMut> {
+        self.link.count_in_batches(text.len());
+        let mut batch = self.lock();
+        batch.fill(place, text).then(|| {
+            let mut text = BytesMut::new();
+            batch.write(&mut Exchange::for_frame(&self.link, &mut text));
+            text
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Batch> {
+        let locked = self.batch.lock();
+        locked.unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for OpenBatch {
+    fn drop(&mut self) {
+        self.link.uncount_in_batches(self.lock().bytes());
+    }
 }
 
 enum End {
@@ -207,17 +245,12 @@ async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bo
 }
 
 /// Sends an answer when there is room for it.
-async fn deliver(link: &Arc<Link>, session: u64, place: &Place, mut text: BytesMut) {
-    if let Place::In(batch, place) = place {
-        let mut batch = batch
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if !batch.fill(*place, std::mem::take(&mut text)) {
-            return;
-        }
-        batch.write(&mut Exchange::for_frame(link, &mut text));
-    }
-    if !text.is_empty() {
+async fn deliver(link: &Arc<Link>, session: u64, place: &Place, text: BytesMut) {
+    let text = match place {
+        Place::Alone => Some(text),
+        Place::In(batch, place) => batch.fill(*place, text),
+    };
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
         let _counted = Undelivered::count(link, text.len());
         // It fails when the connection has ended, and then nobody waits for it.
         let _ = link.append(Some(session), &text).await;

@@ -35,6 +35,11 @@ impl Raw {
         self.writer.write_all(b"\n").await.unwrap();
     }
 
+    /// Sends the beginning of a line.
+    pub(crate) async fn begin(&mut self, half: &str) {
+        self.writer.write_all(half.as_bytes()).await.unwrap();
+    }
+
     /// The next line, which must come.
     pub(crate) async fn line(&mut self) -> String {
         let line = tokio::time::timeout(Duration::from_secs(60), self.lines.next_line());

@@ -11,7 +11,7 @@ mod waiting;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use self::pace::{EARLY, Pace};
 use self::queue::Queue;
 use super::link::{Collected, Link, Order};
-use super::running::{self, Place};
+use super::running::{self, OpenBatch, Place};
 use crate::dispatch::{self, Dispatched, Exchange};
 use crate::pool;
 use crate::router::Router;
@@ -287,8 +287,13 @@ impl Core {
 
     /// Takes over what handles and timers want; `Some` if it is to end.
     fn look(&mut self) -> Option<CloseReason> {
-        if self.timer.as_ref().is_some_and(|timer| timer.is_elapsed()) {
+        let elapsed = self.timer.as_ref().is_some_and(|timer| timer.is_elapsed());
+        if elapsed {
             self.timer = None;
+        }
+        // While input goes on no timer is set.
+        let next = self.collected.next_wakeup;
+        if elapsed || next.is_some_and(|next| next <= Instant::now()) {
             self.link.expire();
         }
         if self.link.is_called() {
@@ -424,7 +429,7 @@ impl Core {
                 if batch.is_complete() {
                     batch.write(&mut self.exchange());
                 }
-                let batch = Arc::new(Mutex::new(batch));
+                let batch = Arc::new(OpenBatch::new(&self.link, batch));
                 for (place, call) in calls {
                     let place = match place {
                         Some(place) => Place::In(Arc::clone(&batch), place),
@@ -458,16 +463,12 @@ impl Core {
         if std::mem::take(&mut self.swapped) {
             self.link.rest();
         }
-        let ending = self.ending.as_ref().map(|(_, deadline)| *deadline);
-        let idle = self.idle_deadline();
-        let next = [
-            self.collected.next_wakeup,
-            ending,
-            idle,
-            self.whole_by,
-            self.read_by,
-        ];
-        let Some(next) = next.into_iter().flatten().min() else {
+        let ends = match &self.ending {
+            Some((_, deadline)) => [Some(*deadline), None, None],
+            None => [self.idle_deadline(), self.whole_by, self.read_by],
+        };
+        let next = [self.collected.next_wakeup].into_iter().chain(ends);
+        let Some(next) = next.flatten().min() else {
             return;
         };
         match &mut self.timer {
@@ -488,7 +489,7 @@ impl Drop for Core {
     fn drop(&mut self) {
         // What waited for its turn never has it.
         while let Some(queued) = self.queue.pop() {
-            self.link.uncount_in_flight(queued.id.is_some());
+            self.link.uncount_in_flight(queued.is_request());
         }
         self.link.count_lost(&self.out);
     }

@@ -113,7 +113,7 @@ impl Core {
             return;
         };
         let Ok(id) = Id::parse(&id) else { return };
-        if self.queue.take(id).is_some() {
+        if self.queue.cancel(id) {
             link.uncount_in_flight(true);
             if let Some(code) = cancel.answer {
                 let error = JsonRpcError::new(code, "Request cancelled");
@@ -136,7 +136,7 @@ impl Core {
             let Some(queued) = self.queue.pop() else {
                 return;
             };
-            self.link.uncount_in_flight(queued.id.is_some());
+            self.link.uncount_in_flight(queued.is_request());
             let link = Arc::clone(&self.link);
             let mut message = decode(&queued.frame, &link.config.policy);
             let traces = Traces::find(link.config.trace, &queued.frame, &message);
@@ -144,6 +144,7 @@ impl Core {
                 entries.retain(|entry| !matches!(entry, Message::Response(_)));
             }
             self.start(&message, traces);
+            queued.cancelled().iter().for_each(|id| link.cancel(id));
         }
     }
 

@@ -53,7 +53,7 @@ impl Link {
     }
 
     /// Cancels what the other side has called under this id.
-    fn cancel(&self, id: &str) {
+    pub(crate) fn cancel(&self, id: &str) {
         let shared = self.lock();
         let same = |call: &&RunningCall| call.id.as_deref().is_some_and(|own| same_id(own, id));
         let running = shared.running.iter().map(|(_, call)| call);
@@ -145,6 +145,21 @@ impl Link {
 
     pub(crate) fn uncount_undelivered(&self, bytes: usize) {
         self.undelivered.fetch_sub(bytes, AcqRel);
+    }
+
+    /// Counts an answer that waits for the rest of its batch.
+    pub(crate) fn count_in_batches(&self, bytes: usize) {
+        self.in_batches.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn uncount_in_batches(&self, bytes: usize) {
+        self.in_batches.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Whether answers of batches, `more` among them, hold so much that no further
+    /// request of one may start.
+    pub(crate) fn is_batch_full(&self, more: usize) -> bool {
+        self.in_batches.load(Relaxed) + more >= self.config.limits.output
     }
 
     /// Whether so much waits to be sent that nothing new should begin.

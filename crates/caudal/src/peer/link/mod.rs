@@ -54,6 +54,8 @@ pub(crate) struct Link {
     room_wanted: AtomicUsize,
     /// Bytes of answers that wait for room.
     undelivered: AtomicUsize,
+    /// Bytes of answers that wait for the rest of their batch.
+    in_batches: AtomicUsize,
     /// Requests of the other side that run outside the driver, or wait to run.
     in_flight: AtomicUsize,
     /// Calls that must finish before the next message starts.
@@ -152,6 +154,7 @@ impl Link {
             room: Notify::new(),
             room_wanted: AtomicUsize::new(0),
             undelivered: AtomicUsize::new(0),
+            in_batches: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             barriers: AtomicUsize::new(0),
             state: watch::Sender::new(state),
@@ -405,6 +408,11 @@ impl Link {
     pub(crate) fn set_unsent(&self, unsent: usize) {
         let mut shared = self.lock();
         shared.unsent = unsent;
+        self.let_in(shared);
+    }
+
+    /// Lets in who waits for room, if there is some.
+    fn let_in(&self, shared: MutexGuard<'_, Shared>) {
         let room = self.has_room(&shared);
         drop(shared);
         if room && self.is_room_wanted() {

@@ -1,5 +1,6 @@
 //! Calls of ours: written, waited for, settled once.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub(super) struct Waiting {
     /// `Shared::taken` when it was written; none if it is in a batch that is not sent.
     pub(super) written: Option<u64>,
     /// Where in `out` it stands; nowhere by itself if it is in a batch.
-    pub(super) place: std::ops::Range<usize>,
+    pub(super) place: Range<usize>,
     /// Its frame, if it may be sent again.
     pub(super) again: Option<Box<[u8]>>,
     pub(super) extend: Option<Box<Extension>>,
@@ -128,6 +129,10 @@ impl Link {
         calls: &[Begun],
     ) -> Result<bool, CallError> {
         let mut shared = self.lock();
+        if let (Some(reason), false) = (shared.pending.closed(), calls.is_empty()) {
+            // They have ended, and no answer can come any more.
+            return Err(CallError::AlreadyClosed(reason.clone()));
+        }
         let appended = self.try_append(&mut shared, session, frame)?;
         if appended {
             let taken = shared.taken;
@@ -199,11 +204,14 @@ impl Link {
             return;
         };
         self.stats.call_failed();
-        if shared.pending.cancel(waiting.id).is_some() && !shared.take_back(&waiting) {
-            self.give_up(&mut shared, waiting.id);
+        if shared.pending.cancel(waiting.id).is_some() {
+            match shared.own_piece(&waiting) {
+                Some(piece) => shared.cut(vec![piece]),
+                None => self.give_up(&mut shared, waiting.id),
+            }
         }
+        self.let_in(shared);
         // Its waker is somebody else's.
-        drop(shared);
         drop(waiting);
     }
 
@@ -273,16 +281,22 @@ impl Link {
     pub(crate) fn expire(&self) {
         let mut shared = self.lock();
         let due: Vec<_> = shared.pending.expire(Instant::now().into_std()).collect();
-        let mut wakers = Vec::new();
+        let (mut pieces, mut sent, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
         for (id, key) in &due {
             wakers.extend(shared.settle(*key, Err(CallError::Timeout)));
-            if !shared.take_back_settled(*key) {
-                self.give_up(&mut shared, *id);
+            let call = shared.calls.get(*key);
+            match call.and_then(|call| shared.own_piece(call)) {
+                Some(piece) => pieces.push(piece),
+                None => sent.push(*id),
             }
+        }
+        shared.cut(pieces);
+        for id in sent {
+            self.give_up(&mut shared, id);
         }
         // Whether or not anything was due, the next deadline is another.
         self.called.store(true, Release);
-        drop(shared);
+        self.let_in(shared);
         wakers.into_iter().for_each(Waker::wake);
         for (id, _) in due {
             tracing::info!(target: "caudal", %id, "no answer came in time");
@@ -301,7 +315,7 @@ impl Shared {
             wakers.extend(self.settle(key, Err(closed(reason, piece.is_some()))));
             pieces.extend(piece);
         }
-        self.cut_all(pieces);
+        self.cut(pieces);
         wakers
     }
 
@@ -312,62 +326,37 @@ impl Shared {
 
     /// What is to be cut out of the output so that a call is never sent; `None` if it
     /// has been, or will be with others.
-    fn own_piece(&self, call: &Waiting) -> Option<std::ops::Range<usize>> {
+    fn own_piece(&self, call: &Waiting) -> Option<Range<usize>> {
         let alone = call.written.is_none() || !call.place.is_empty();
         (alone && self.is_unsent(call)).then(|| call.place.clone())
     }
 
-    /// Takes a call that was not sent out of the output; `false` if it was.
-    fn take_back(&mut self, call: &Waiting) -> bool {
-        let piece = self.own_piece(call);
-        let found = piece.is_some();
-        piece.into_iter().for_each(|piece| self.cut(piece));
-        found
-    }
-
-    /// The same for one that is settled, but still in its slot.
-    fn take_back_settled(&mut self, key: usize) -> bool {
-        let Some(piece) = self.calls.get(key).and_then(|call| self.own_piece(call)) else {
-            return false;
-        };
-        self.cut(piece);
-        if let Some(call) = self.calls.get_mut(key) {
-            call.place = 0..0;
-        }
-        true
-    }
-
-    /// Cuts a piece out of the output, and moves up what is behind it.
-    fn cut(&mut self, piece: std::ops::Range<usize>) {
-        if piece.is_empty() {
+    /// Cuts these pieces out of the output, and moves up what is behind them.
+    fn cut(&mut self, mut pieces: Vec<Range<usize>>) {
+        pieces.retain(|piece| !piece.is_empty());
+        pieces.sort_unstable_by_key(|piece| piece.start);
+        let Some(first) = pieces.first() else {
             return;
+        };
+        let mut kept = first.start;
+        let starts = pieces.iter().skip(1).map(|piece| piece.start);
+        let starts = starts.chain([self.out.len()]);
+        // Where each piece ended, and how much is gone up to there.
+        let mut gone = Vec::with_capacity(pieces.len());
+        for (piece, next) in pieces.iter().zip(starts) {
+            self.out.copy_within(piece.end..next, kept);
+            kept += next - piece.end;
+            gone.push((piece.end, next - kept));
         }
-        let rest = self.out.split_off(piece.end);
-        self.out.truncate(piece.start);
-        self.out.extend_from_slice(&rest);
+        self.out.truncate(kept);
         for (_, call) in &mut self.calls {
-            if call.written == Some(self.taken) && call.place.start >= piece.end {
-                call.place = call.place.start - piece.len()..call.place.end - piece.len();
+            if call.written == Some(self.taken) {
+                let before = gone.partition_point(|(end, _)| *end <= call.place.start);
+                let last = before.checked_sub(1).and_then(|last| gone.get(last));
+                let gone = last.map_or(0, |(_, gone)| *gone);
+                call.place = call.place.start - gone..call.place.end - gone;
             }
         }
-    }
-
-    /// Cuts all these out of the output; the calls that they were are over.
-    fn cut_all(&mut self, mut pieces: Vec<std::ops::Range<usize>>) {
-        pieces.retain(|piece| !piece.is_empty());
-        if pieces.is_empty() {
-            return;
-        }
-        pieces.sort_unstable_by_key(|piece| piece.start);
-        let old = std::mem::take(&mut self.out);
-        let mut from = 0;
-        for piece in pieces {
-            let kept = old.get(from..piece.start).unwrap_or_default();
-            self.out.extend_from_slice(kept);
-            from = piece.end;
-        }
-        self.out
-            .extend_from_slice(old.get(from..).unwrap_or_default());
     }
 
     /// Settles a call, unless it has gone; its caller is to be woken.
