@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use caudal_core::{CloseReason, Message, Policy, decode};
 
@@ -13,6 +14,9 @@ use crate::endpoint::Target;
 use crate::transport::Transport;
 use crate::transport::http::ClientOptions;
 use crate::transport::session::client::{Ended, Frame, Frames, Session, SessionTransport};
+
+/// No server makes a client say more often that it is there.
+const OFTEN: Duration = Duration::from_millis(100);
 
 /// Opens a session.
 pub(crate) async fn connect(
@@ -36,10 +40,19 @@ pub(crate) async fn connect(
     let transport = SessionTransport::start(session, move |frames| async move {
         tokio::select! {
             reason = listen(hook, frames, policy) => Some(reason),
-            ended = stays.stay(timeout / 3) => Some(ended.into()),
+            ended = stays.stay(pause(timeout)) => Some(ended.into()),
         }
     });
     Ok(Box::new(transport))
+}
+
+/// How long a client is silent at most, of which the server wants to hear within a
+/// time; zero is for ever.
+fn pause(timeout: Duration) -> Duration {
+    match timeout.is_zero() {
+        true => Duration::ZERO,
+        false => (timeout / 3).max(OFTEN),
+    }
 }
 
 /// Passes on what comes, until nothing more will.
@@ -64,3 +77,23 @@ async fn listen(mut hook: Hook, frames: Frames, policy: Policy) -> CloseReason {
 #[derive(Debug, thiserror::Error)]
 #[error("the webhook's receiver was dropped")]
 struct ReceiverGone;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_cannot_make_a_client_say_that_it_is_there_without_a_pause() {
+        for (timeout, pause_in_ms) in [
+            (Duration::ZERO, 0),
+            (Duration::from_nanos(1), 100),
+            (Duration::from_millis(1), 100),
+            (Duration::from_millis(300), 100),
+            (Duration::from_millis(303), 101),
+            (Duration::from_secs(300), 100_000),
+        ] {
+            let expected = Duration::from_millis(pause_in_ms);
+            assert_eq!(pause(timeout), expected, "{timeout:?}");
+        }
+    }
+}
