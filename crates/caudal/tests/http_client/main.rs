@@ -5,6 +5,7 @@
 #[path = "../support/fake.rs"]
 mod fake;
 
+mod foreign;
 mod polling;
 mod served;
 mod single;

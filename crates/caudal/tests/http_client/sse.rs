@@ -26,7 +26,10 @@ async fn open(fake: &mut Fake, router: Router) -> (Peer, Asked) {
     (connecting.await.unwrap().unwrap(), stream)
 }
 
-fn call(peer: &Peer, method: &'static str) -> tokio::task::JoinHandle<Result<i64, CallError>> {
+pub(crate) fn call(
+    peer: &Peer,
+    method: &'static str,
+) -> tokio::task::JoinHandle<Result<i64, CallError>> {
     let peer = peer.clone();
     tokio::spawn(async move { peer.call(method, ()).await })
 }
@@ -45,7 +48,7 @@ fn tick(id: u64, n: i64) -> String {
     format!("id: {id}\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"tick\",\"params\":[{n}]}}\n\n")
 }
 
-fn answer(asked: &Asked, event: u64, result: i64) -> String {
+pub(crate) fn answer(asked: &Asked, event: u64, result: i64) -> String {
     let id = &asked.json()["id"];
     format!("id: {event}\ndata: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n")
 }

@@ -36,7 +36,9 @@ pub struct ClientOptions {
     /// Which servers are believed: those that the system believes, by default.
     #[cfg(feature = "tls")]
     pub tls: crate::tls::ClientTls,
-    /// How many connections single requests may use at once; further ones wait.
+    /// How many connections single requests may use at once; further ones wait. In a
+    /// session, how many calls may wait for their POST's response at once, where a
+    /// server answers there.
     pub connections: usize,
     /// The header that carries the id of a session.
     pub session_header: HeaderName,

@@ -63,6 +63,8 @@ pub(crate) struct Session {
     patience: Duration,
     /// How long a response may go on that no call waits for.
     rest: Duration,
+    /// How many calls wait for an answer at most.
+    pending: usize,
     /// Whether the server knows sessions only as MCP has them.
     foreign: AtomicBool,
     /// Whether there is a way back.
@@ -132,6 +134,7 @@ impl Session {
                 true => REST_TIME,
                 false => config.call_timeout,
             },
+            pending: config.limits.pending,
             foreign: AtomicBool::new(false),
             listening: AtomicBool::new(false),
             gone: AtomicBool::new(false),

@@ -1,15 +1,17 @@
 //! The client's messages: a POST each, in order.
 
 use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use caudal_core::CloseReason;
+use caudal_core::{CloseReason, RequestId};
 use http::{HeaderName, HeaderValue, Request, StatusCode};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -29,8 +31,13 @@ pub(super) struct Uplink {
     session: Arc<Session>,
     frames: Frames,
     open: Arc<Open>,
-    /// Responses that are still being read.
+    /// Responses that are still being read, and calls that wait for room.
     reading: JoinSet<()>,
+    /// Room for responses that calls wait for. Their tasks wait for it, and nothing
+    /// else does: such a call may end only when the server has an answer of ours.
+    room: Arc<Semaphore>,
+    /// Those of `reading` that no call waits for, the oldest first.
+    told: VecDeque<AbortHandle>,
     begun: bool,
     /// Why a message that no call waits for was not accepted.
     fault: Option<Box<Fault>>,
@@ -43,6 +50,8 @@ impl Uplink {
             frames,
             open: Arc::clone(open),
             reading: JoinSet::new(),
+            room: Arc::new(Semaphore::new(connections(session))),
+            told: VecDeque::new(),
             begun: false,
             fault: None,
         }
@@ -80,7 +89,6 @@ impl Uplink {
     }
 
     async fn post_unless_gone(&mut self, text: Bytes, mut calls: Calls) -> Result<(), CloseReason> {
-        self.make_room().await;
         let single = calls.only().is_some();
         self.open.drop_gone(&mut calls);
         if single && calls.is_empty() {
@@ -93,7 +101,7 @@ impl Uplink {
         }
         self.session.add_id(&mut request);
         if self.session.is_foreign() && !calls.is_empty() {
-            let accepted = self.post_apart(request, calls);
+            let accepted = self.post_apart(request, calls).await;
             if !self.begun {
                 // The others need the session that its response begins.
                 self.begun = accepted.await.is_ok();
@@ -116,34 +124,26 @@ impl Uplink {
                 let fault = read_whole(&self.session, &self.frames, answer, calls).await;
                 self.fault = fault.or(self.fault.take());
             }
-            Some(answer) => self.read_apart(answer, calls),
+            Some(answer) if calls.is_empty() => self.read_told(answer),
+            Some(answer) => self.read_apart(answer, calls).await,
         }
         Ok(())
     }
 
-    /// Waits until not too many responses are open.
-    async fn make_room(&mut self) {
-        while self.reading.try_join_next().is_some() {}
-        if self.reading.len() >= self.session.origin.options().connections.max(1) {
-            self.reading.join_next().await;
-        }
-    }
-
-    fn read_apart(&mut self, answer: Answer, calls: Calls) {
+    async fn read_apart(&mut self, answer: Answer, calls: Calls) {
         let ids = calls.ids().cloned().collect();
         let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
-        let task = self.reading.spawn(read(session, frames, answer, calls));
-        self.open.add(ids, task);
+        self.spawn(ids, read(session, frames, answer, calls)).await;
     }
 
     /// A server of another make answers only when it is done, and may call back
     /// before that: nothing waits for it, and only its calls limit its time. Says
     /// when the response has begun.
-    fn post_apart(&mut self, request: Request<Body>, calls: Calls) -> oneshot::Receiver<()> {
+    async fn post_apart(&mut self, request: Request<Body>, calls: Calls) -> oneshot::Receiver<()> {
         let (began, accepted) = oneshot::channel();
         let ids = calls.ids().cloned().collect();
         let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
-        let task = self.reading.spawn(async move {
+        let post = async move {
             let sent = send(&session, request).await;
             if sent.is_ok() {
                 let _ = began.send(());
@@ -153,10 +153,64 @@ impl Uplink {
                 Ok(None) => {}
                 Err(reason) => drop(frames.send(Frame::End(reason)).await),
             }
-        });
-        self.open.add(ids, task);
+        };
+        self.spawn(ids, post).await;
         accepted
     }
+
+    /// Does what these calls wait for, as soon as there is room; returns before that.
+    async fn spawn(
+        &mut self,
+        ids: Vec<RequestId>,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.bound().await;
+        let mut room = Box::pin(Arc::clone(&self.room).acquire_owned());
+        // Who asks first gets it first: it is asked for here, since tasks begin in any
+        // order.
+        let granted = poll_fn(|cx| Poll::Ready(room.as_mut().poll(cx))).await;
+        let task = self.reading.spawn(async move {
+            let _room = match granted {
+                Poll::Ready(granted) => granted,
+                Poll::Pending => room.await,
+            };
+            work.await;
+        });
+        self.open.add(ids, task);
+    }
+
+    /// Keeps the number of tasks within its bound. What waits for room has a call that
+    /// is not answered, and ends when that is given up, so `Limits::pending` is the
+    /// bound; only a server that answers what it was never sent comes up to it.
+    async fn bound(&mut self) {
+        while self.reading.try_join_next().is_some() {}
+        // Beside them there are responses whose calls are answered, or that have none.
+        let others = connections(&self.session).saturating_mul(2);
+        if self.reading.len() >= self.session.pending.saturating_add(others) {
+            self.reading.join_next().await;
+        }
+    }
+
+    /// Reads events that no call waits for. If too many of these are left open, the
+    /// oldest is given up: its server may wait for what is sent next.
+    fn read_told(&mut self, answer: Answer) {
+        while self.reading.try_join_next().is_some() {}
+        self.told.retain(|task| !task.is_finished());
+        if self.told.len() >= connections(&self.session)
+            && let Some(oldest) = self.told.pop_front()
+        {
+            oldest.abort();
+        }
+        let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
+        let task = read_events(session, frames, answer, Calls::default());
+        self.told.push_back(self.reading.spawn(task));
+    }
+}
+
+/// How many responses may be open at once.
+fn connections(session: &Session) -> usize {
+    let connections = session.origin.options().connections;
+    connections.clamp(1, Semaphore::MAX_PERMITS)
 }
 
 /// Sends a request; if it certainly was not received, again. `None` if there is no
