@@ -7,7 +7,7 @@ use caudal::http::ClientOptions;
 use caudal::{Config, Peer, Router};
 
 use crate::fake::{Asked, Fake};
-use crate::sse::{answer, call};
+use crate::sse::{SESSION, answer, call};
 
 /// What the server asks its client on the stream of a call.
 const ASK: &str = "data: {\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"ask\"}\n\n";
@@ -159,4 +159,30 @@ async fn of_responses_that_no_call_waits_for_the_oldest_is_given_up() {
     answered(&mut fake).await;
     open[2].events(ASK);
     answered(&mut fake).await;
+}
+
+#[tokio::test]
+async fn a_server_is_not_asked_for_an_event_that_it_never_named() {
+    let mut fake = Fake::start().await;
+    let peer = open(&mut fake, 8).await;
+    let first = call(&peer, "initialize");
+    let posted = called(&mut fake, "initialize").await;
+    posted.begin_events(SESSION);
+    posted.events(&answer(&posted, 1, 1));
+    posted.end_events();
+    assert_eq!(first.await.unwrap().unwrap(), 1);
+    for _ in 0..3 {
+        let stream = fake.expect("GET").await;
+        assert_eq!(stream.header("mcp-session-id"), Some("abc"));
+        assert_eq!(stream.header("last-event-id"), None);
+        stream.begin_events("");
+    }
+
+    // Nor one that has a stream for everybody, and no sessions.
+    let mut fake = Fake::start().await;
+    let connecting = tokio::spawn(caudal::connect(&*fake.url("#sse")).into_future());
+    fake.expect("GET").await.begin_events("");
+    let _peer = connecting.await.unwrap().unwrap();
+    let stream = fake.expect("GET").await;
+    assert_eq!(stream.header("last-event-id"), None);
 }

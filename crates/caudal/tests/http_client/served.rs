@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use caudal::http::{ClientOptions, Options};
 use caudal::{Context, Peer, Router, Server};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 async fn pair(kind: &str, router: Router, own: Router) -> (Server, Peer) {
@@ -102,4 +104,69 @@ async fn the_header_of_sessions_may_have_another_name() {
             "{kind}"
         );
     }
+}
+
+/// Reads until a text is there, and returns all up to its end.
+async fn read_to(socket: &mut TcpStream, text: &str) -> Vec<u8> {
+    let mut got = Vec::new();
+    while !got.ends_with(text.as_bytes()) {
+        got.push(socket.read_u8().await.unwrap());
+    }
+    got
+}
+
+/// Stands between client and server, and passes on everything but the first stream: of
+/// that only the head, and it is cut when the server has sent `last`.
+async fn cut_first_stream(server: &Server, last: &'static str) -> u16 {
+    let endpoint = server.endpoint().to_string();
+    let address = endpoint
+        .trim_start_matches("http://")
+        .trim_end_matches("/rpc");
+    let address = address.to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        for connection in 0.. {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut server = TcpStream::connect(&address).await.unwrap();
+            tokio::spawn(async move {
+                if connection > 0 {
+                    let _ = copy_bidirectional(&mut client, &mut server).await;
+                    return;
+                }
+                let request = read_to(&mut client, "\r\n\r\n").await;
+                server.write_all(&request).await.unwrap();
+                let head = read_to(&mut server, "\r\n\r\n").await;
+                client.write_all(&head).await.unwrap();
+                read_to(&mut server, last).await;
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn what_was_sent_on_a_first_stream_that_broke_at_once_is_not_lost() {
+    let serve = caudal::serve("http://127.0.0.1:0/rpc", Router::new());
+    let server = serve.await.unwrap();
+    let port = cut_first_stream(&server, "[3]}").await;
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let own = Router::new().notification("tick", move |(n,): (i64,)| {
+        told.send(n).unwrap();
+        Ok(())
+    });
+    let connect = caudal::connect(&*format!("http://127.0.0.1:{port}/rpc#sse"));
+    let peer = connect.router(own).await.unwrap();
+    let open = server.peers();
+    let [there] = &open[..] else {
+        panic!("one session");
+    };
+    for n in 1..=3 {
+        there.notify("tick", (n,)).await.unwrap();
+    }
+    for n in 1..=3 {
+        let next = tokio::time::timeout(Duration::from_secs(30), heard.recv());
+        assert_eq!(next.await.expect("it is lost"), Some(n));
+    }
+    assert!(!peer.state().is_closed());
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use crate::fake::{Asked, Fake};
 use crate::{chain, remote};
 
-const SESSION: &str = "Mcp-Session-Id: abc\r\n";
+pub(crate) const SESSION: &str = "Mcp-Session-Id: abc\r\n";
 
 /// A client that has opened its session, and the stream that it listens to.
 async fn open(fake: &mut Fake, router: Router) -> (Peer, Asked) {
@@ -148,6 +148,34 @@ async fn a_stream_that_breaks_goes_on_where_it_was() {
     stream.events(&tick(4, 4));
     assert_eq!(heard.recv().await, Some(4));
     assert!(!peer.state().is_closed());
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_before_its_first_event_goes_on_from_the_start() {
+    let mut fake = Fake::start().await;
+    let (router, mut heard) = listening();
+    let connect = caudal::connect(&*fake.url("#sse")).router(router);
+    let connecting = tokio::spawn(connect.into_future());
+    let stream = fake.expect("GET").await;
+    assert_eq!(stream.header("last-event-id"), None);
+    stream.begin_events(SESSION);
+    let _peer = connecting.await.unwrap().unwrap();
+    drop(stream);
+    // The server may have sent something, and without an id it would not come again.
+    for _ in 0..2 {
+        let stream = fake.expect("GET").await;
+        assert_eq!(stream.header("mcp-session-id"), Some("abc"));
+        assert_eq!(stream.header("last-event-id"), Some("0"));
+        stream.begin_events("");
+    }
+    let stream = fake.expect("GET").await;
+    stream.begin_events("");
+    stream.events(&tick(1, 1));
+    stream.events(&tick(2, 2));
+    assert_eq!((heard.recv().await, heard.recv().await), (Some(1), Some(2)));
+    drop(stream);
+    let stream = fake.expect("GET").await;
+    assert_eq!(stream.header("last-event-id"), Some("2"));
 }
 
 #[tokio::test]

@@ -91,6 +91,28 @@ async fn who_cannot_name_its_session_comes_back_by_the_last_id() {
 }
 
 #[tokio::test]
+async fn who_has_got_nothing_of_the_first_stream_gets_it_all_with_zero() {
+    let site = Site::new().await;
+    let mut raw = site.raw().await;
+    raw.send("GET", "/", &[ACCEPT_EVENTS], "").await;
+    let session = raw.head().await.session();
+    let peer = site.peer();
+    for n in 1..=3 {
+        peer.notify("tick", (n,)).await.unwrap();
+    }
+    while raw.event().await.unwrap().id != Some(3) {}
+    let target = format!("/?session={session}");
+    raw = site.raw().await;
+    let headers = [ACCEPT_EVENTS, "Last-Event-ID: 0"];
+    raw.send("GET", &target, &headers, "").await;
+    assert!(raw.head().await.is_stream());
+    for n in 1..=3 {
+        let event = within(raw.event()).await.unwrap();
+        assert_eq!((event.id, event.json()), (Some(n), tick(n)));
+    }
+}
+
+#[tokio::test]
 async fn who_comes_back_to_nothing_is_told_that_something_is_missing() {
     let site = Site::new().await;
     let mut client = site.open().await;

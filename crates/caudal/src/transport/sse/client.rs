@@ -22,6 +22,8 @@ use crate::transport::session::client::{
 
 const EVENTS: &str = "text/event-stream";
 const LAST_EVENT_ID: &str = "last-event-id";
+/// The id before that of the first message.
+const NOTHING_YET: &str = "0";
 /// A server of ours is never silent for so long: what is, is dead.
 const SILENCE: Duration = Duration::from_secs(60);
 /// A stream that lasted so long has worked.
@@ -42,12 +44,17 @@ pub(crate) async fn connect(
         let text = "the server does not answer with events";
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
+    // Who gives an id with the stream counts messages from 1: if it breaks before the
+    // first event, what was sent on it is asked for again. Other servers might refuse
+    // an id that they never gave.
+    let numbers = opened.is_some() && session.is_identified();
+    let last = numbers.then(|| NOTHING_YET.to_owned());
     let listened = Arc::clone(&session);
     let transport = SessionTransport::start(session, |frames| async move {
         let listener = Listener {
             session: listened,
             frames,
-            last: None,
+            last,
             number: 0,
             tries: Tries::new(),
         };
