@@ -718,15 +718,28 @@ fn what_is_late_while_it_ends_does_not_keep_it_busy() {
 }
 
 /// Never without a message.
-struct Flood;
+struct Flood {
+    frame: String,
+    received: Arc<AtomicUsize>,
+}
+
+impl Flood {
+    fn of(bytes: usize) -> Self {
+        let params = json!(["x".repeat(bytes)]);
+        Self {
+            frame: json!({"jsonrpc": "2.0", "method": "log", "params": params}).to_string(),
+            received: Arc::default(),
+        }
+    }
+}
 
 impl caudal::transport::Transport for Flood {
     fn poll_receive(
         &mut self,
         _: &mut TaskContext<'_>,
     ) -> std::task::Poll<Result<Option<&[u8]>, caudal::transport::ReceiveError>> {
-        let frame = br#"{"jsonrpc":"2.0","method":"log","params":["x"]}"#;
-        std::task::Poll::Ready(Ok(Some(frame)))
+        self.received.fetch_add(self.frame.len(), Ordering::Relaxed);
+        std::task::Poll::Ready(Ok(Some(self.frame.as_bytes())))
     }
 
     fn poll_send(
@@ -741,7 +754,7 @@ impl caudal::transport::Transport for Flood {
 
 #[tokio::test]
 async fn a_call_times_out_though_the_other_side_never_pauses() {
-    let peer = Peer::start(Flood, calculator());
+    let peer = Peer::start(Flood::of(1), calculator());
     for _ in 0..2 {
         let call = peer
             .call::<_, ()>("x", ())
@@ -750,6 +763,35 @@ async fn a_call_times_out_though_the_other_side_never_pauses() {
         assert!(matches!(ended, Ok(Err(CallError::Timeout))), "{ended:?}");
     }
     assert_eq!(peer.stats().pending, 0);
+}
+
+#[tokio::test]
+async fn a_connection_that_never_pauses_lets_others_have_their_turn() {
+    let flood = Flood::of(1000);
+    let received = Arc::clone(&flood.received);
+    let peer = Peer::start(flood, calculator());
+    let other = tokio::spawn(async move {
+        let mut most = 0;
+        for _ in 0..20 {
+            let before = received.load(Ordering::Relaxed);
+            // The runtime's own `yield_now` waits for more than its turn.
+            let mut turns = 0;
+            let turn = std::future::poll_fn(|cx| {
+                turns += 1;
+                cx.waker().wake_by_ref();
+                match turns {
+                    1 => std::task::Poll::Pending,
+                    _ => std::task::Poll::Ready(()),
+                }
+            });
+            turn.await;
+            most = most.max(received.load(Ordering::Relaxed) - before);
+        }
+        most
+    });
+    let most = other.await.unwrap();
+    assert!((1..150_000).contains(&most), "{most} bytes in one turn");
+    peer.close();
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,8 +35,12 @@ use crate::transport::{ReceiveError, ShuttingDown, Transport};
 const BURST: usize = 64 << 10;
 /// And so are so many frames, which may ask for no answer.
 const FRAMES: usize = 1024;
-/// So many bursts one turn may take before other tasks have theirs.
+/// So many bursts one poll may take before other tasks have their turn.
 const TURNS: usize = 8;
+/// And so much input. Whoever works for long without a pause keeps the worker from looking
+/// for the input of others, and nobody else may be awake to do so: to be woken again is
+/// what wakes another worker.
+const INPUT: u64 = 128 << 10;
 
 /// So long a connection that is closed may take to send what was written.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -134,7 +138,7 @@ impl<'t, T: Transport> Driver<'t, T> {
             // While nothing can be sent, reading must go on: the other side may
             // wait for us to read before it reads.
             let due = core.out.len() >= BURST && !core.stalled;
-            if due || frames >= most || !core.may_read() {
+            if due || frames >= most || bytes >= INPUT || !core.may_read() {
                 break Ok(Stop::Busy);
             }
             match transport.poll_receive(cx) {
@@ -238,6 +242,7 @@ impl<T: Transport> Future for Driver<'_, T> {
             this.core.link.begin_driver(cx.waker(), keeps_calls);
         }
         this.core.pace.begin();
+        let before = this.core.received;
         for turn in 0..TURNS {
             if let Some(reason) = this.core.look() {
                 return Poll::Ready(reason);
@@ -273,6 +278,9 @@ impl<T: Transport> Future for Driver<'_, T> {
                 this.core.pace.rest();
                 this.core.rest(cx);
                 return Poll::Pending;
+            }
+            if this.core.received - before >= INPUT {
+                break;
             }
         }
         cx.waker().wake_by_ref();
