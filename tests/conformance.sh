@@ -14,7 +14,7 @@ if [ ! -f "$folder/run.py" ]; then
     exit 0
 fi
 cargo build --quiet --release --example conformance
-server=$PWD/target/release/examples/conformance
+server=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/conformance
 port=$((20000 + $$ % 20000))
 
 run() { python3 "$folder/run.py" "$@" | tail -1; }
