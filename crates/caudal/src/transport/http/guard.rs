@@ -1,5 +1,6 @@
 //! Who is let in: `Host`, `Origin`, bearer tokens, and the application's own check.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 
 use http::header::{
@@ -23,8 +24,19 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// Checks where a request comes from and what it was sent to.
 #[derive(Debug)]
 pub(super) struct Guard {
-    /// The host of the address that is served.
-    own: Option<String>,
+    own: Own,
+}
+
+/// What a server knows of its own address.
+#[derive(Debug)]
+pub(crate) enum Own {
+    /// Nothing: it is mounted in somebody else's.
+    Nowhere,
+    /// The host that is served, as `Host` writes it.
+    At(String),
+    /// It is every address of the machine, which no foreign page can give a name of its
+    /// own.
+    Everywhere,
 }
 
 /// What every request is asked for, found in one pass: a look for each costs more.
@@ -55,7 +67,7 @@ impl<'h> Seen<'h> {
 }
 
 impl Guard {
-    pub(super) const fn new(own: Option<String>) -> Self {
+    pub(super) const fn new(own: Own) -> Self {
         Self { own }
     }
 
@@ -106,9 +118,12 @@ impl Guard {
         match allowed {
             Allowed::Any => true,
             Allowed::Listed(list) => {
-                LOOPBACK.into_iter().any(same)
-                    || self.own.as_deref().is_some_and(same)
-                    || list.iter().any(listed)
+                let own = match &self.own {
+                    Own::Nowhere => false,
+                    Own::At(host) => same(host),
+                    Own::Everywhere => is_address(name),
+                };
+                own || LOOPBACK.into_iter().any(same) || list.iter().any(listed)
             }
         }
     }
@@ -134,6 +149,18 @@ fn host<'r>(request: &'r Parts, seen: Seen<'r>) -> Option<&'r [u8]> {
 fn is_host(host: &[u8]) -> bool {
     let odd = |byte: &u8| !byte.is_ascii_graphic() || b"@/\\".contains(byte);
     !host.is_empty() && !host.iter().any(odd)
+}
+
+/// Whether it is an address in numbers, and no name.
+fn is_address(host: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(host) else {
+        return false;
+    };
+    let inner = text.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+    match inner {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
+        None => text.parse::<Ipv4Addr>().is_ok(),
+    }
 }
 
 fn without_port(host: &[u8]) -> &[u8] {

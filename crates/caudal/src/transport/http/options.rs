@@ -39,8 +39,9 @@ use crate::extensions::Extensions;
 #[non_exhaustive]
 pub struct Options {
     /// What `Host` may say, on top of `localhost`, `127.0.0.1`, `[::1]` and the
-    /// host of the address that is served. This keeps a foreign page from reaching
-    /// a local server under a name of its own.
+    /// host of the address that is served; or any address in numbers, where every
+    /// address of the machine is served. This keeps a foreign page from reaching a local
+    /// server under a name of its own.
     pub hosts: Allowed,
     /// What `Origin` may say, on top of the server's own; who sends none, and so is
     /// no browser, is let in.

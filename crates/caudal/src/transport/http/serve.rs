@@ -20,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
 use super::body::Body;
+use super::guard::Own;
 use super::hush;
 use super::linger::Lingering;
 use super::options::Options;
@@ -66,12 +67,13 @@ impl Listener {
             all: hub.config.limits.connections,
             each: options.connections_per_address,
         };
-        let host = match target.host.contains(':') {
-            true => format!("[{}]", target.host),
-            false => target.host.to_owned(),
+        let own = match target.host {
+            _ if listener.local_addr()?.ip().is_unspecified() => Own::Everywhere,
+            host if host.contains(':') => Own::At(format!("[{host}]")),
+            host => Own::At(host.to_owned()),
         };
         Ok(Self {
-            http: Http::on(hub, options, Some(host)),
+            http: Http::on(hub, options, own),
             listener,
             path: target.path.split('?').next().unwrap_or("/").into(),
             most,

@@ -15,7 +15,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
 use super::body::{self, Body, ReadError};
-use super::guard::{self, Guard, Seen};
+use super::guard::{self, Guard, Own, Seen};
 use super::options::Options;
 use super::status::Reply;
 use super::{JSON, json, plain};
@@ -91,16 +91,16 @@ impl Http {
     /// Serves a router.
     #[must_use]
     pub fn with(router: Router, config: Config, options: Options) -> Self {
-        Self::on(&Hub::new(router, config), options, None)
+        Self::on(&Hub::new(router, config), options, Own::Nowhere)
     }
 
-    pub(crate) fn on(hub: &Arc<Hub>, options: Options, host: Option<String>) -> Self {
+    pub(crate) fn on(hub: &Arc<Hub>, options: Options, own: Own) -> Self {
         Self {
             link: Link::nowhere(Arc::clone(&hub.config)),
             shared: Arc::new(Shared {
                 hub: Arc::clone(hub),
                 options,
-                guard: Guard::new(host),
+                guard: Guard::new(own),
                 #[cfg(feature = "session")]
                 sessions: Default::default(),
             }),
