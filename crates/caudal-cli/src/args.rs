@@ -1,5 +1,6 @@
 //! The command line: what may be typed, and the manual.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use caudal::Framing;
@@ -53,7 +54,9 @@ every digit. Everything else goes to stderr, also what a program writes to its o
 server answers with an error, stdout stays empty, and stderr has the error object:
 {\"code\":…,\"message\":…,\"data\":…}.
 
-A token in the environment is not seen by other users of this machine, as --token is.";
+A token in the environment is not seen by other users of this machine, as --token is.
+Over https:// and wss:// the certificates that the system trusts are believed, or those in
+the file that SSL_CERT_FILE names.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -62,6 +65,7 @@ Examples:
   caudal serve --token s3cret
   caudal serve --listen http://0.0.0.0:4100/rpc --allow-remote --token s3cret
   caudal serve --listen http://10.0.0.7:4100/rpc --allow-remote --allow-host box.example.com
+  caudal serve --listen https://127.0.0.1:4443/rpc --cert chain.pem --key key.pem
   caudal serve --listen tcp://127.0.0.1:4100
   caudal serve --listen unix:/tmp/caudal.sock --framing header
   caudal call add '[1,2]' -- caudal serve --listen stdio:
@@ -112,9 +116,17 @@ pub(crate) struct Serve {
     pub(crate) allow_remote: bool,
 
     /// Let callers name this host, over HTTP, beside loopback's and the address that is
-    /// served; may be given again
+    /// served (on 0.0.0.0, any address in numbers); may be given again
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
+
+    /// The certificate for https:// and wss://, and those that lead to its root, as PEM
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// Its private key, as PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
 
     /// How messages are told apart without HTTP: see below
     #[arg(long, value_name = "FRAMING")]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use caudal::{Address, Endpoint};
 use caudal_cli::demo;
 
-use crate::endpoint::{TOKEN, Token};
+use crate::endpoint::{TOKEN, Token, is_secure};
 use crate::params::quote;
 
 const TICKS: &str = r#"'{"every_ms":300,"count":3,"wait":true}'"#;
@@ -30,6 +30,10 @@ pub(crate) fn text(endpoint: &Endpoint, token: Option<&Token>) -> String {
     }
     for line in tries {
         let _ = writeln!(text, "  {line}");
+    }
+    if is_secure(endpoint) {
+        text += "If the system does not trust the certificate, have SSL_CERT_FILE name a file with \
+                 its root there.\n";
     }
     if *endpoint.address() == Address::Stdio {
         return text + "The end of the input stops it.\n";
@@ -68,24 +72,28 @@ fn tries(endpoint: &Endpoint, token: Option<&Token>) -> Vec<String> {
         ),
         None => Default::default(),
     };
+    let s = match is_secure(endpoint) {
+        true => "s",
+        false => "",
+    };
     let call = |to: &str, rest: &str| format!("{caudal} call {} {rest}{flag}", quote(to));
     vec![
-        call(&format!("http://{rest}"), "add '[1,2]'"),
+        call(&format!("http{s}://{rest}"), "add '[1,2]'"),
         call(
-            &format!("ws://{rest}"),
+            &format!("ws{s}://{rest}"),
             &format!("ticks.start {TICKS} --verbose"),
         ),
         call(
-            &format!("http://{rest}#sse"),
+            &format!("http{s}://{rest}#sse"),
             &format!("ticks.start {TICKS} --verbose"),
         ),
         call(
-            &format!("http://{rest}#poll"),
+            &format!("http{s}://{rest}#poll"),
             &format!("ticks.start {TICKS} --verbose"),
         ),
         format!(
             "curl {}{header} -H 'Content-Type: application/json' -d '{}'",
-            quote(&format!("http://{rest}")),
+            quote(&format!("http{s}://{rest}")),
             r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#,
         ),
     ]
@@ -148,7 +156,7 @@ fn reached(endpoint: &Endpoint) -> String {
 }
 
 /// Whether it listens on every address of the machine.
-pub(crate) fn is_unspecified(endpoint: &Endpoint) -> bool {
+fn is_unspecified(endpoint: &Endpoint) -> bool {
     let text = endpoint.to_string();
     text.contains("://0.0.0.0:") || text.contains("://[::]:")
 }

@@ -50,6 +50,16 @@ pub(crate) fn is_url(endpoint: &Endpoint) -> bool {
     )
 }
 
+/// Whether it is a URL with TLS.
+pub(crate) fn is_secure(endpoint: &Endpoint) -> bool {
+    match endpoint.address() {
+        Address::Http { url, .. } | Address::WebSocket { url } => {
+            url.starts_with("https:") || url.starts_with("wss:")
+        }
+        _ => false,
+    }
+}
+
 /// A token, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
@@ -60,14 +70,14 @@ pub(crate) enum Token {
 impl Token {
     /// The token that was typed, or else that of the environment.
     pub(crate) fn find(typed: Option<String>) -> Result<Option<Self>, Failure> {
-        let environment = || std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
-        let token = typed
-            .map(Self::Typed)
-            .or_else(|| environment().map(Self::Environment));
-        if let Some(token) = &token {
-            token.check()?;
-        }
-        Ok(token)
+        let token = match (typed, std::env::var_os(TOKEN)) {
+            (Some(typed), _) => Self::Typed(typed),
+            // What is not UTF-8 is not a token either way.
+            (None, Some(text)) => Self::Environment(text.to_string_lossy().into_owned()),
+            (None, None) => return Ok(None),
+        };
+        token.check()?;
+        Ok(Some(token))
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -77,15 +87,15 @@ impl Token {
 
     fn check(&self) -> Result<(), Failure> {
         let text = self.text();
-        let from = match self {
-            Self::Typed(_) => "--token",
-            Self::Environment(_) => TOKEN,
+        let (from, leave) = match self {
+            Self::Typed(_) => ("--token", ""),
+            Self::Environment(_) => (TOKEN, "; unset it to go without a token"),
         };
         let visible = |byte: u8| byte.is_ascii_graphic();
         match !text.is_empty() && text.bytes().all(visible) {
             true => Ok(()),
             false => Err(Failure::usage(format!(
-                "`{from}` must be visible ASCII without spaces, and not empty"
+                "`{from}` must be visible ASCII without spaces, and not empty{leave}"
             ))),
         }
     }

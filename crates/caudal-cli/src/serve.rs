@@ -1,9 +1,11 @@
 //! `caudal serve`: the demo methods, until it is told to stop.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use caudal::http::{Allowed, Options};
+use caudal::tls::ServerTls;
 use caudal::{Address, Endpoint, Error, Server};
 use caudal_cli::demo;
 
@@ -20,7 +22,8 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let endpoint = endpoint(&serve)?;
     let token = Token::find(serve.token)?;
-    let options = options(&endpoint, token.as_ref(), serve.allow_host)?;
+    let mut options = options(&endpoint, token.as_ref(), serve.allow_host)?;
+    options.tls = tls(&endpoint, serve.cert.zip(serve.key))?;
     let mut listen = caudal::serve(&endpoint, demo::router())
         .config(demo::config())
         .http(options);
@@ -53,17 +56,37 @@ fn endpoint(serve: &Serve) -> Result<Endpoint, Failure> {
     let (Address::Http { url, .. } | Address::WebSocket { url }) = endpoint.address() else {
         return Ok(endpoint);
     };
-    if url.starts_with("https:") || url.starts_with("wss:") {
-        let plain = url
-            .replacen("https:", "http:", 1)
-            .replacen("wss:", "ws:", 1);
-        return Err(Failure::usage(format!(
-            "`{endpoint}` needs a certificate, which this command does not take; \
-             serve `{plain}`, and let a proxy do TLS"
-        )));
-    }
     // Events and polling are served in any case.
     endpoint::parse(url, None)
+}
+
+/// Who the server is: needed where there is TLS, and of no use elsewhere.
+fn tls(
+    endpoint: &Endpoint,
+    files: Option<(PathBuf, PathBuf)>,
+) -> Result<Option<ServerTls>, Failure> {
+    match (endpoint::is_secure(endpoint), files) {
+        (true, Some((cert, key))) => match ServerTls::read(cert, key) {
+            Ok(tls) => Ok(Some(tls)),
+            Err(error) => Err(Failure::usage(chain(&error))),
+        },
+        (true, None) => Err(Failure::usage(format!(
+            "`{endpoint}` needs a certificate; name its file and that of its key with `--cert` \
+             and `--key`"
+        ))),
+        (false, Some(_)) => {
+            let text = endpoint.to_string();
+            let (scheme, rest) = text.split_once("://").unwrap_or_default();
+            let instead = match scheme {
+                "http" | "ws" => format!("; to use it, serve `{scheme}s://{rest}`"),
+                _ => String::new(),
+            };
+            Err(Failure::usage(format!(
+                "`--cert` is for https:// and wss://; `{endpoint}` has no TLS{instead}"
+            )))
+        }
+        (false, None) => Ok(None),
+    }
 }
 
 fn options(
@@ -94,10 +117,6 @@ fn options(
             )));
         }
         options.hosts = Allowed::of(hosts);
-    } else if banner::is_unspecified(endpoint) {
-        // Nobody knows under which names this machine is reached. It took
-        // `--allow-remote` to get here.
-        options.hosts = Allowed::Any;
     }
     Ok(options)
 }

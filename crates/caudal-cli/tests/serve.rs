@@ -1,8 +1,10 @@
 //! `caudal serve`: what it says, whom it lets in, and how it ends.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -130,6 +132,21 @@ fn a_token_of_the_environment_is_asked_for_and_not_shown() {
     assert!(!server.banner.contains("s3cret"), "{}", server.banner);
 }
 
+/// A variable that was meant to keep others out, and is empty, would let them in.
+#[test]
+fn a_token_of_the_environment_that_is_none_is_refused() {
+    let bad: [&[u8]; 5] = [b"", b" ", b"a b", "\u{e9}".as_bytes(), b"\xff"];
+    for bad in bad.map(OsStr::from_bytes) {
+        let serve = ["serve", "--listen", "http://127.0.0.1:0/rpc"];
+        for args in [serve, ["call", "http://127.0.0.1:1/", "add"]] {
+            let mut command = caudal(&args);
+            command.env("CAUDAL_TOKEN", bad);
+            let parts = ["`CAUDAL_TOKEN` must be visible ASCII", "unset it"];
+            finish(command, "").ends(1).prints("").complains(&parts);
+        }
+    }
+}
+
 #[test]
 fn a_port_that_is_taken_is_an_error_that_says_what_to_do() {
     for listen in ["http://127.0.0.1:0/rpc", "tcp://127.0.0.1:0"] {
@@ -160,11 +177,37 @@ fn wrong_usage_is_refused() {
         (&["--listen", "tcp://0.0.0.0:0"], &["--allow-remote"]),
         (
             &["--listen", "https://127.0.0.1:0/"],
-            &["certificate", "`http://127.0.0.1:0/`"],
+            &["needs a certificate", "--cert", "--key"],
         ),
         (
             &["--listen", "wss://127.0.0.1:0/"],
-            &["`ws://127.0.0.1:0/`"],
+            &["needs a certificate"],
+        ),
+        (
+            &["--cert", "a.pem", "--key", "b.pem"],
+            &[
+                "`--cert` is for https:// and wss://",
+                "`https://127.0.0.1:4100/rpc`",
+            ],
+        ),
+        (
+            &["--listen", "unix:a", "--cert", "a.pem", "--key", "b.pem"],
+            &["`--cert` is for https:// and wss://"],
+        ),
+        (
+            &["--listen", "https://127.0.0.1:0/", "--cert", "a.pem"],
+            &["--key <FILE>"],
+        ),
+        (
+            &[
+                "--listen",
+                "https://127.0.0.1:0/",
+                "--cert",
+                "/no/cert.pem",
+                "--key",
+                "/no/key.pem",
+            ],
+            &["/no/cert.pem", "No such file"],
         ),
         (
             &["--listen", "tcp://127.0.0.1:0", "--token", "t"],
@@ -193,22 +236,38 @@ fn wrong_usage_is_refused() {
 }
 
 #[test]
-fn whoever_may_come_from_anywhere_is_not_asked_for_a_name() {
-    let more = ["--allow-remote"];
-    let server = Served::on("http://0.0.0.0:0/rpc", &more);
-    assert!(server.tries().iter().all(|line| line.contains("127.0.0.1")));
-    let port = server.address().rsplit_once(':').unwrap().1;
-    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-    write!(
-        stream,
-        "POST /rpc HTTP/1.1\r\nHost: box.example.com:{port}\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{ADD}",
-        ADD.len()
-    )
-    .unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+fn on_every_address_a_name_is_listed_and_a_number_is_not() {
+    let server = |more: &[&str]| Served::on("http://0.0.0.0:0/rpc", more);
+    let listed = server(&["--allow-remote", "--allow-host", "box.example.com"]);
+    let unlisted = server(&["--allow-remote"]);
+    let tries = unlisted.tries();
+    assert!(tries.iter().all(|line| line.contains("127.0.0.1")));
+    let (good, bad) = ("HTTP/1.1 200 OK\r\n", "HTTP/1.1 403 Forbidden\r\n");
+    let cases = [
+        (&unlisted, "192.0.2.1", good),
+        (&unlisted, "[2001:db8::1]", good),
+        (&unlisted, "localhost", good),
+        (&unlisted, "box.example.com", bad),
+        (&unlisted, "127.1", bad),
+        (&unlisted, "[localhost]", bad),
+        (&listed, "192.0.2.1", good),
+        (&listed, "box.example.com", good),
+        (&listed, "other.example.com", bad),
+    ];
+    for (server, host, status) in cases {
+        let port = server.address().rsplit_once(':').unwrap().1;
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+        write!(
+            stream,
+            "POST /rpc HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{ADD}",
+            ADD.len()
+        )
+        .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with(status), "{host}: {text}");
+    }
 }
 
 #[test]

@@ -247,7 +247,11 @@ pub fn path(name: &str) -> Scratch {
 
 /// A line of shell, as it is pasted.
 pub fn paste(line: &str) -> Outcome {
+    finish(shell(line), "")
+}
+
+pub fn shell(line: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", line]).env_remove("CAUDAL_TOKEN");
-    finish(command, "")
+    command
 }

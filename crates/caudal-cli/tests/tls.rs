@@ -1,0 +1,74 @@
+//! `caudal` over https and wss, both ways.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use support::{Scratch, Served, finish, path, run, shell};
+
+mod support;
+
+/// Files with a certificate for this machine, which is its own root, and with its key.
+fn certificate() -> (Scratch, Scratch) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let files = (path("cert.pem"), path("key.pem"));
+    std::fs::write(&*files.0, params.self_signed(&key).unwrap().pem()).unwrap();
+    std::fs::write(&*files.1, key.serialize_pem()).unwrap();
+    files
+}
+
+#[test]
+fn what_it_says_works_when_pasted_where_its_certificate_is_trusted() {
+    let (cert, key) = certificate();
+    let files = [
+        "--cert",
+        cert.to_str().unwrap(),
+        "--key",
+        key.to_str().unwrap(),
+    ];
+    for listen in ["https://127.0.0.1:0/rpc", "wss://127.0.0.1:0/rpc"] {
+        let server = Served::on(listen, &files);
+        let tries = server.tries();
+        let results = [
+            "3\n",
+            "{\"ticks\":3}\n",
+            "{\"ticks\":3}\n",
+            "{\"ticks\":3}\n",
+        ];
+        for (line, result) in tries.iter().zip(results) {
+            let mut trusting = shell(line);
+            trusting.env("SSL_CERT_FILE", &*cert);
+            finish(trusting, "").ends(0).prints(result);
+            // Nobody vouches for it.
+            let hint = ["certificate", "SSL_CERT_FILE"];
+            finish(shell(line), "").ends(4).prints("").complains(&hint);
+        }
+        let schemes = ["https://", "wss://", "https://", "https://", "https://"];
+        for (line, scheme) in tries.iter().zip(schemes) {
+            assert!(line.contains(scheme), "{line}");
+        }
+        assert!(server.banner.contains("SSL_CERT_FILE"), "{}", server.banner);
+    }
+}
+
+#[test]
+fn a_certificate_that_is_none_is_refused() {
+    let (cert, key) = certificate();
+    let (_other, foreign) = certificate();
+    let empty = path("empty.pem");
+    std::fs::write(&*empty, "").unwrap();
+    let cases = [
+        (&empty, &key, "there is no certificate in"),
+        (&cert, &empty, "there is no private key in"),
+        (&cert, &foreign, "does not belong to the first certificate"),
+    ];
+    for (cert, key, reason) in cases {
+        let files = [
+            "--cert",
+            cert.to_str().unwrap(),
+            "--key",
+            key.to_str().unwrap(),
+        ];
+        let serve = ["serve", "--listen", "https://127.0.0.1:0/"];
+        let outcome = run(&[&serve[..], &files].concat());
+        outcome.ends(1).prints("").complains(&[reason]);
+    }
+}
