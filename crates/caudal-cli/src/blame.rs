@@ -44,7 +44,7 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
     }
     let command = matches!(endpoint.address(), Address::Command { .. });
     match cause.kind() {
-        io::ErrorKind::InvalidData => (Exit::Protocol, PATH_HINT),
+        io::ErrorKind::InvalidData => (Exit::Protocol, HTTP_HINT),
         io::ErrorKind::Unsupported => (Exit::Usage, ""),
         io::ErrorKind::InvalidInput if matches!(endpoint.address(), Address::Unix { .. }) => {
             (Exit::Usage, "no socket can have it; use a shorter path")
@@ -75,6 +75,12 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
         TlsError::Handshake { .. } => (
             Exit::Unreachable,
             "does it speak TLS, at this port? http:// and ws:// do without",
+        ),
+        // What `openssl req -x509` makes, unless it is told otherwise.
+        TlsError::Refused { cause, .. } if cause.to_string().contains("CaUsedAsEndEntity") => (
+            Exit::Unreachable,
+            "it is the certificate of an authority, which no server may show for its own; make \
+             one with basicConstraints=CA:FALSE",
         ),
         TlsError::Refused { .. } => (
             Exit::Unreachable,
@@ -196,7 +202,7 @@ fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static st
         Some(_) if is(STATUS) => Some((Exit::Protocol, PATH_HINT)),
         // What came is not even HTTP, and has no status.
         None if is(STATUS) && (member("sent").is_some() || member("body").is_some()) => {
-            Some((Exit::Protocol, PATH_HINT))
+            Some((Exit::Protocol, HTTP_HINT))
         }
         None if is(LOST) && member("sent").is_some() => Some((
             Exit::Unreachable,
@@ -208,6 +214,9 @@ fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static st
 }
 
 const PATH_HINT: &str = "is it a JSON-RPC server, at this path?";
+/// The same where not even HTTP was heard.
+const HTTP_HINT: &str =
+    "is it a JSON-RPC server, at this path? with TLS it is called as https:// or wss://";
 
 fn lost(endpoint: &Endpoint, reason: &CloseReason) -> Failure {
     let cause = chain(reason);

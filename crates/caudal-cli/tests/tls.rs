@@ -1,14 +1,20 @@
 //! `caudal` over https and wss, both ways.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use support::{Scratch, Served, finish, path, run, shell};
+use rcgen::{BasicConstraints, CertificateParams, IsCa};
+use support::{Scratch, Served, caudal, finish, path, run, shell};
 
 mod support;
 
 /// Files with a certificate for this machine, which is its own root, and with its key.
 fn certificate() -> (Scratch, Scratch) {
+    signed(IsCa::NoCa)
+}
+
+fn signed(is_ca: IsCa) -> (Scratch, Scratch) {
     let key = rcgen::KeyPair::generate().unwrap();
-    let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.is_ca = is_ca;
     let files = (path("cert.pem"), path("key.pem"));
     std::fs::write(&*files.0, params.self_signed(&key).unwrap().pem()).unwrap();
     std::fs::write(&*files.1, key.serialize_pem()).unwrap();
@@ -46,6 +52,11 @@ fn what_it_says_works_when_pasted_where_its_certificate_is_trusted() {
             assert!(line.contains(scheme), "{line}");
         }
         assert!(server.banner.contains("SSL_CERT_FILE"), "{}", server.banner);
+        for scheme in ["http", "ws"] {
+            let plain = format!("{scheme}://{}/rpc", server.address());
+            let outcome = run(&["call", &plain, "add", "[1,2]"]);
+            outcome.prints("").complains(&["https:// or wss://"]);
+        }
     }
 }
 
@@ -71,4 +82,20 @@ fn a_certificate_that_is_none_is_refused() {
         let outcome = run(&[&serve[..], &files].concat());
         outcome.ends(1).prints("").complains(&[reason]);
     }
+}
+
+#[test]
+fn a_certificate_of_an_authority_is_not_a_server_s_and_says_so() {
+    let (cert, key) = signed(IsCa::Ca(BasicConstraints::Unconstrained));
+    let files = [
+        "--cert",
+        cert.to_str().unwrap(),
+        "--key",
+        key.to_str().unwrap(),
+    ];
+    let server = Served::on("https://127.0.0.1:0/rpc", &files);
+    let mut call = caudal(&["call", &server.endpoint, "add", "[1,2]"]);
+    call.env("SSL_CERT_FILE", &*cert);
+    let outcome = finish(call, "");
+    outcome.ends(4).prints("").complains(&["CA:FALSE"]);
 }
