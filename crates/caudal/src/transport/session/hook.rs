@@ -54,7 +54,7 @@ impl Sessions {
             },
             false => None,
         };
-        let registration = match webhook::register(&body, options).await {
+        let registration = match webhook::register(&body, options, &self.lookup).await {
             Ok(registration) => registration,
             Err(error) => return plain(error.status(), format!("{error}\n")),
         };

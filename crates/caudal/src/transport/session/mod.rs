@@ -58,6 +58,8 @@ pub(crate) use waits::Wait;
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     table: Arc<Table>,
+    #[cfg(feature = "webhook")]
+    lookup: super::webhook::Lookup,
 }
 
 impl Sessions {

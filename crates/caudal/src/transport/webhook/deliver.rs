@@ -198,7 +198,7 @@ struct Line {
 impl Line {
     /// Looks the receiver up, checks where it is now, and connects to just that.
     async fn open(to: &Registration, time: Duration) -> Result<Self, DeliveryError> {
-        let addresses = to.url.resolve(to.private).await?;
+        let addresses = to.url.resolve(&to.lookup, to.private).await?;
         let socket = dial_any(&addresses, &to.url.target(), &to.client, time).await;
         let socket = TokioIo::new(socket.map_err(DeliveryError::Dial)?);
         let mut builder = http1::Builder::new();

@@ -188,7 +188,9 @@ fn private() -> Options {
 async fn registered(url: &str) -> Registration {
     let options = private();
     let body = serde_json::json!({ "url": url }).to_string();
-    register(body.as_bytes(), &options).await.unwrap()
+    register(body.as_bytes(), &options, &Lookup::default())
+        .await
+        .unwrap()
 }
 
 /// A registration whose receiver is not caudal's.
@@ -214,7 +216,9 @@ impl Pair {
         let receiver = Receiver::new(&format!("http://{address}/hook")).unwrap();
         let hook = receiver.open(&Config::default()).unwrap();
         let options = private();
-        let registration = register(&hook.ask(), &options).await.unwrap();
+        let registration = register(&hook.ask(), &options, &Lookup::default())
+            .await
+            .unwrap();
         hook.begin(&registration.answer(0, &options)).unwrap();
         Self {
             site: Site::on(listener, Some(receiver), script),
@@ -299,7 +303,9 @@ async fn a_receiver_that_is_not_there_yet_is_waited_for() {
     let receiver = Receiver::new(&format!("http://{address}/hook")).unwrap();
     let mut hook = receiver.open(&Config::default()).unwrap();
     let options = private();
-    let registration = register(&hook.ask(), &options).await.unwrap();
+    let registration = register(&hook.ask(), &options, &Lookup::default())
+        .await
+        .unwrap();
     hook.begin(&registration.answer(0, &options)).unwrap();
 
     let refused = run(&registration, &mut List::of(1), &pace(2)).await;
@@ -714,12 +720,16 @@ async fn a_receiver_with_tls_is_called_if_its_certificate_is_believed() {
     let (address, shown) = with_tls(&site).await;
     let body = serde_json::json!({ "url": format!("https://{address}/") }).to_string();
     let mut options = private();
-    let unknown = register(body.as_bytes(), &options).await.unwrap();
+    let unknown = register(body.as_bytes(), &options, &Lookup::default())
+        .await
+        .unwrap();
     let ended = run(&unknown, &mut List::of(2), &pace(0)).await;
     assert!(matches!(ended, Ended::Failed(DeliveryError::Dial(_))));
     assert!(site.seen().is_empty());
     options.webhook_tls = Some(crate::tls::ClientTls::with_roots(shown).unwrap());
-    let known = register(body.as_bytes(), &options).await.unwrap();
+    let known = register(body.as_bytes(), &options, &Lookup::default())
+        .await
+        .unwrap();
     let mut list = List::of(2);
     assert!(matches!(
         run(&known, &mut list, &pace(0)).await,

@@ -11,6 +11,7 @@
 
 mod client;
 mod deliver;
+mod lookup;
 #[cfg(test)]
 mod loopback;
 mod mailbox;
@@ -24,6 +25,7 @@ pub use receiver::Receiver;
 pub use target::UrlError;
 pub(crate) use {
     deliver::{Ended, Outbox, Pace, deliver},
+    lookup::Lookup,
     register::{Registration, register},
 };
 

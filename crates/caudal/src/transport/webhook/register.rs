@@ -1,19 +1,15 @@
 //! The `PUT` that says where the server's messages go.
 
-use std::io;
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::StatusCode;
 
+use super::lookup::Lookup;
 use super::sign::Key;
 use super::target::{HookUrl, TargetError, UrlError};
 use crate::transport::http::{ClientOptions, Options};
 
 /// So many bytes the body of the `PUT` may have.
 const LARGEST: usize = 4 << 10;
-/// How long a name may take to be found.
-const LOOKUP: Duration = Duration::from_secs(5);
 
 /// Where messages go, and what they are signed with.
 #[derive(Clone, Debug)]
@@ -23,6 +19,7 @@ pub(crate) struct Registration {
     /// What the ids of its messages have in common.
     name: String,
     pub(super) private: bool,
+    pub(super) lookup: Lookup,
     /// How its receiver is spoken to.
     pub(super) client: ClientOptions,
 }
@@ -61,6 +58,8 @@ pub(crate) enum RegisterError {
     /// One text for all causes: which names are known inside is nobody's business.
     #[error("the host of the URL may not be called, or cannot be found")]
     Target(#[source] TargetError),
+    #[error("too many hosts are looked up; try again later")]
+    Busy,
     #[error("there is no randomness to make a secret of")]
     Random(#[source] getrandom::Error),
 }
@@ -72,6 +71,7 @@ impl RegisterError {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Malformed(_) | Self::Url(_) | Self::NoTls => StatusCode::BAD_REQUEST,
             Self::Target(_) => StatusCode::FORBIDDEN,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Random(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -86,7 +86,7 @@ struct Ask {
 ///
 /// To be called when the caller is let in and its session is known or opened:
 ///
-/// 1. `register(&body, options)`; an error is answered with its
+/// 1. `register(&body, options, lookup)`; an error is answered with its
 ///    [`status`](RegisterError::status) and text, and no session is opened.
 /// 2. Answer `201`, JSON, with [`Registration::answer`] and the session's header.
 /// 3. Run [`deliver`](super::deliver()) in a task, for as long as this way to the
@@ -94,6 +94,7 @@ struct Ask {
 pub(crate) async fn register(
     body: &[u8],
     options: &Options,
+    lookup: &Lookup,
 ) -> Result<Registration, RegisterError> {
     if body.len() > LARGEST {
         return Err(RegisterError::TooLarge);
@@ -104,16 +105,18 @@ pub(crate) async fn register(
         return Err(RegisterError::NoTls);
     }
     let private = options.private_webhooks;
-    let resolved = tokio::time::timeout(LOOKUP, url.resolve(private)).await;
-    let late = |_| Err(TargetError::Unknown(io::ErrorKind::TimedOut.into()));
-    resolved
-        .unwrap_or_else(late)
-        .map_err(RegisterError::Target)?;
+    url.resolve(lookup, private)
+        .await
+        .map_err(|error| match error {
+            TargetError::Busy => RegisterError::Busy,
+            error => RegisterError::Target(error),
+        })?;
     Ok(Registration {
         url,
         key: Key::random().map_err(RegisterError::Random)?,
         name: random_name().map_err(RegisterError::Random)?,
         private,
+        lookup: lookup.clone(),
         client: client(options),
     })
 }
@@ -148,7 +151,7 @@ mod tests {
             private_webhooks: private,
             ..Options::default()
         };
-        let registered = register(body.as_bytes(), &options).await;
+        let registered = register(body.as_bytes(), &options, &Lookup::default()).await;
         registered.map_err(|error| error.status().as_u16())
     }
 
@@ -197,13 +200,23 @@ mod tests {
         assert_eq!(status(&(deep + "["), true).await.map(|_| ()), Err(413));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn who_finds_no_turn_for_a_look_up_is_told_to_come_again() {
+        let body = br#"{"url":"http://localhost/"}"#;
+        let refused = register(body, &Options::default(), &Lookup::full()).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(refused.to_string().contains("try again later"), "{refused}");
+    }
+
     #[tokio::test]
     async fn without_tls_a_url_of_https_is_refused_and_told_why() {
         let options = Options {
             private_webhooks: true,
             ..Options::default()
         };
-        let registered = register(br#"{"url":"https://127.0.0.1:9/"}"#, &options).await;
+        let body = br#"{"url":"https://127.0.0.1:9/"}"#;
+        let registered = register(body, &options, &Lookup::default()).await;
         match (registered, cfg!(feature = "tls")) {
             (Ok(_), true) => {}
             (Err(error), false) => {

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::Uri;
 
+use super::lookup::Lookup;
 use crate::endpoint::Target;
 
 /// So long a URL may be.
@@ -115,10 +116,13 @@ impl HookUrl {
 
     /// Looks its host up, and checks every address. The connection must be made to
     /// one of these: a second look might find others.
-    pub(crate) async fn resolve(&self, private: bool) -> Result<Vec<SocketAddr>, TargetError> {
+    pub(super) async fn resolve(
+        &self,
+        lookup: &Lookup,
+        private: bool,
+    ) -> Result<Vec<SocketAddr>, TargetError> {
         let target = self.target();
-        let found = tokio::net::lookup_host((target.host, target.port)).await;
-        check(found.map_err(TargetError::Unknown)?.collect(), private)
+        check(lookup.find(target.host, target.port).await?, private)
     }
 }
 
@@ -136,6 +140,8 @@ impl fmt::Debug for HookUrl {
 pub(crate) enum TargetError {
     #[error("the host cannot be found")]
     Unknown(#[source] io::Error),
+    #[error("too many hosts are looked up")]
+    Busy,
     #[error("the host has no address")]
     Nowhere,
     #[error("the host has an address that is not public")]
@@ -272,14 +278,15 @@ mod tests {
         let near = "http://localhost/ http://127.0.0.1:1/ http://[::1]/ http://[::ffff:127.0.0.1]/ \
                     https://0.0.0.0/ http://127.1/ http://0x7f.1/ http://2130706433/ \
                     http://017700000001/ http://169.254.169.254/latest/meta-data";
+        let lookup = Lookup::default();
         for text in near.split_whitespace() {
             let url = HookUrl::parse(text).expect(text);
             // A resolver may also not know the odd notations.
-            let refused = url.resolve(false).await;
+            let refused = url.resolve(&lookup, false).await;
             assert!(refused.is_err(), "{text}: {refused:?}");
         }
         let url = HookUrl::parse("http://127.0.0.1:81/").unwrap();
-        let found = url.resolve(true).await.unwrap();
+        let found = url.resolve(&lookup, true).await.unwrap();
         assert_eq!(found, ["127.0.0.1:81".parse().unwrap()]);
     }
 
