@@ -71,9 +71,18 @@ fn address(server: &Server) -> String {
 
 /// A connection, and the task that runs it.
 async fn open(server: &Server) -> (SendRequest<String>, JoinHandle<hyper::Result<()>>) {
+    open_with(server, None).await
+}
+
+/// The same; of each response, the server may send so much before more of it is read.
+async fn open_with(
+    server: &Server,
+    window: Option<u32>,
+) -> (SendRequest<String>, JoinHandle<hyper::Result<()>>) {
     let socket = TcpStream::connect(address(server)).await.unwrap();
-    let socket = TokioIo::new(socket);
-    let opened = http2::handshake(TokioExecutor::new(), socket).await;
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(window);
+    let opened = builder.handshake(TokioIo::new(socket)).await;
     let (sender, connection) = opened.unwrap();
     (sender, tokio::spawn(connection))
 }
@@ -167,4 +176,81 @@ async fn shutdown_answers_what_was_accepted() {
     within(end).await.unwrap();
     within(connection).await.unwrap().unwrap();
     assert_eq!(server.connections(), 0);
+}
+
+/// So long a client may take nothing.
+const LIMIT: Duration = Duration::from_millis(250);
+
+/// Gives up who takes nothing for so long.
+fn patient(limit: Duration) -> Options {
+    let mut options = Options::default();
+    (options.idle_timeout, options.header_timeout) = (limit, limit);
+    options
+}
+
+#[tokio::test]
+async fn a_stream_that_takes_nothing_is_reset_and_no_other() {
+    // The last one has room for nearly all.
+    let tests = [0, 1, 10_000, 65_535, 300_000].map(|window| tokio::spawn(stall(window)));
+    for test in tests {
+        test.await.unwrap();
+    }
+}
+
+async fn stall(window: u32) {
+    let (gate, log) = (Arc::new(Semaphore::new(0)), Log::default());
+    let router = router(&gate, &log).method("big", || Ok("x".repeat(300_000)));
+    let server = start(router, patient(LIMIT)).await;
+    let (mut sender, connection) = open_with(&server, Some(window)).await;
+    let big = within(sender.send_request(post(r#""method":"big""#))).await;
+    let big = big.unwrap();
+    assert_eq!(big.status(), 200);
+    // While this is under way, the connection is.
+    let stays = tokio::spawn(sender.send_request(post(HOLD)));
+    until(|| log.len() == 1).await;
+    tokio::time::sleep(LIMIT * 6).await;
+    let read = within(big.collect()).await;
+    let error = format!("{:?}", read.expect_err("it was given up"));
+    assert!(error.contains("CANCEL"), "{window}: {error}");
+    gate.add_permits(1);
+    let response = within(stays).await.unwrap().unwrap();
+    assert_eq!(response.status(), 200);
+    if window > 0 {
+        let body = within(response.collect()).await.unwrap().to_bytes();
+        assert!(body.ends_with(br#""result":"held"}"#), "{body:?}");
+    }
+    assert!(!connection.is_finished());
+}
+
+#[tokio::test]
+async fn a_stream_that_takes_a_little_in_time_goes_on() {
+    let router = Router::new().method("big", || Ok("x".repeat(100_000)));
+    let server = start(router, patient(LIMIT * 4)).await;
+    let (mut sender, _connection) = open_with(&server, Some(40_000)).await;
+    let big = within(sender.send_request(post(r#""method":"big""#))).await;
+    let mut big = big.unwrap().into_body();
+    let mut size = 0;
+    while let Some(frame) = within(big.frame()).await {
+        size += frame.unwrap().into_data().unwrap().len();
+        tokio::time::sleep(LIMIT / 4).await;
+    }
+    assert!(size > 100_000, "{size}");
+}
+
+#[cfg(feature = "sse")]
+#[tokio::test]
+async fn events_that_nobody_has_to_take_are_waited_for() {
+    let mut options = patient(LIMIT);
+    options.keep_alive = Duration::ZERO;
+    let server = start(Router::new(), options).await;
+    let (mut sender, _connection) = open_with(&server, Some(1000)).await;
+    let mut request = request(Method::GET, "localhost", ADD).map(|_| String::new());
+    let accept = "text/event-stream".parse().unwrap();
+    request.headers_mut().insert("accept", accept);
+    let response = within(sender.send_request(request)).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let mut events = response.into_body();
+    within(events.frame()).await.unwrap().unwrap();
+    let more = tokio::time::timeout(LIMIT * 6, events.frame()).await;
+    assert!(more.is_err(), "{more:?}");
 }

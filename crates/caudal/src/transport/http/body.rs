@@ -10,6 +10,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 
 use super::serve::Visit;
+use super::stalled;
 
 /// The body of a response: a text, nothing, or events as they happen.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct Body {
 
 enum Kind {
     Whole(Option<Bytes>),
+    /// The same for a stream of HTTP/2, and what is left of it.
+    Pieces(Bytes),
     Flow(Pin<Box<dyn Flow>>),
 }
 
@@ -28,6 +31,7 @@ impl std::fmt::Debug for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Whole(text) => f.debug_tuple("Whole").field(text).finish(),
+            Self::Pieces(rest) => f.debug_tuple("Pieces").field(rest).finish(),
             Self::Flow(_) => f.write_str("Flow"),
         }
     }
@@ -35,7 +39,7 @@ impl std::fmt::Debug for Kind {
 
 /// Pieces of a body that come one after the other.
 pub(crate) trait Flow: Send {
-    /// The next piece; `None` at the end.
+    /// The next piece, which is not empty; `None` at the end.
     fn poll_piece(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
 }
 
@@ -61,6 +65,16 @@ impl Body {
     pub(super) fn last_with(&mut self, visit: Visit) {
         self.visit = Some(visit);
     }
+
+    /// It goes over a stream of HTTP/2, whose task is to know what it is given.
+    pub(super) fn give_in_pieces(&mut self) {
+        let kind = std::mem::replace(&mut self.kind, Kind::Whole(None));
+        self.kind = match kind {
+            Kind::Whole(Some(text)) => Kind::Pieces(text),
+            Kind::Flow(flow) => Kind::Flow(Box::pin(stalled::Pieces::of(flow))),
+            kind => kind,
+        };
+    }
 }
 
 impl From<Kind> for Body {
@@ -79,18 +93,24 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = match &mut self.kind {
             Kind::Whole(text) => Poll::Ready(text.take()),
+            Kind::Pieces(rest) => Poll::Ready(stalled::give(rest)),
             Kind::Flow(flow) => flow.as_mut().poll_piece(cx),
         };
         piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.kind, Kind::Whole(None))
+        match &self.kind {
+            Kind::Whole(text) => text.is_none(),
+            Kind::Pieces(rest) => rest.is_empty(),
+            Kind::Flow(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             Kind::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+            Kind::Pieces(rest) => SizeHint::with_exact(rest.len() as u64),
             Kind::Flow(_) => SizeHint::default(),
         }
     }

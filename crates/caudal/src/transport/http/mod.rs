@@ -19,6 +19,7 @@ mod seats;
 mod secure;
 mod serve;
 mod service;
+mod stalled;
 mod status;
 mod timed;
 

@@ -65,8 +65,8 @@ pub struct Options {
     pub header_timeout: Duration,
     /// How long a connection may wait for its next request, and how long its client may
     /// take nothing of what is sent to it, unless
-    /// [`header_timeout`](Self::header_timeout) is longer. A WebSocket has its pings for
-    /// that.
+    /// [`header_timeout`](Self::header_timeout) is longer. Of HTTP/2 only the stream is
+    /// reset that is not taken. A WebSocket has its pings for that.
     pub idle_timeout: Duration,
     /// How many connections one address may have. A WebSocket over HTTP/2 counts as
     /// one, beside the connection that carries it.

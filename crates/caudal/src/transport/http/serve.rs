@@ -14,7 +14,7 @@ use http::{Extensions, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
@@ -26,6 +26,7 @@ use super::linger::Lingering;
 use super::options::Options;
 use super::seats::{Most, Seat, Seats};
 use super::service::Http;
+use super::stalled::Streams;
 use super::timed::{Timed, Watch};
 use super::{plain, secure};
 use crate::endpoint::Target;
@@ -217,13 +218,17 @@ async fn run<S>(
                 false => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
             };
             response.body_mut().last_with(visit);
+            if version == Version::HTTP_2 {
+                response.body_mut().give_in_pieces();
+            }
             Ok::<Response<Body>, Infallible>(response)
         }
     });
     // Whoever comes after the end has one request, and it is not cut off before.
     let late = hub.is_stopping();
     let ended = if http2 {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
+        let limit = options.idle_timeout.max(options.header_timeout);
+        let mut builder = http2::Builder::new(Streams { limit });
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
