@@ -265,6 +265,10 @@ mod tests {
             share: 0,
             replay: 1000,
         };
+        channel_within(hub, bounds)
+    }
+
+    fn channel_within(hub: &Arc<Hub>, bounds: Bounds) -> (Arc<Pipe>, Channel) {
         let pipe = Arc::new(Pipe {
             inbox: Inbox::new(bounds, &Arc::default()),
             outbox: Outbox::new(bounds, &Arc::new(Budget::default())),
@@ -357,6 +361,51 @@ mod tests {
         let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
         assert!(next().await.is_some());
         assert!(push(b"x"));
+    }
+
+    #[tokio::test]
+    async fn who_leaves_its_answers_behind_gets_no_more_of_them() {
+        for keep in [Keep::Replay, Keep::Acknowledged] {
+            let all = Bounds {
+                output: 1000,
+                all: 1 << 20,
+                share: 0,
+                replay: 0,
+            };
+            let hub = Hub::new(Router::new(), Config::default());
+            let (pipe, mut channel) = channel_within(&hub, all);
+            let noop = &mut Context::from_waker(std::task::Waker::noop());
+            let mut reader = pipe.outbox.attach(keep);
+            // Other messages do not count: whoever reads none gets answers anyway.
+            assert!(pipe.outbox.poll_push(noop, &[b'x'; 5000]).is_ready());
+            // The client is gone before each answer is taken.
+            let text = br#"{"jsonrpc":"2.0","id":1,"method":"a"}"#;
+            let answer = format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"{}\"}}\n",
+                "x".repeat(500)
+            );
+            let mut leave = || {
+                let asked = Ids::asked(&decode(text, &Default::default()));
+                let _wait = Wait::begin(&pipe, asked.unwrap(), Vec::new());
+                let mut out = BytesMut::from(&*answer);
+                channel.poll_send(noop, &mut out).is_ready()
+            };
+            assert!(leave() && leave());
+            assert!(!leave(), "more than 1000 bytes are there");
+            let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
+            for _ in 0..2 {
+                assert!(next().await.is_some());
+            }
+            // What is not acknowledged is not gone.
+            assert_eq!(leave(), keep == Keep::Replay);
+            pipe.outbox.acknowledge(2);
+            assert_eq!(leave(), keep == Keep::Acknowledged);
+            for _ in 0..2 {
+                assert!(next().await.is_some());
+            }
+            pipe.outbox.acknowledge(u64::MAX);
+            assert!(leave() && leave() && !leave());
+        }
     }
 
     #[cfg(feature = "sse")]

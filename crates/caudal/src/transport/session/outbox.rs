@@ -53,8 +53,8 @@ pub(crate) struct Outbox {
 
 #[derive(Debug)]
 struct State {
-    /// With their numbers, in order. Only those that were sent have gaps.
-    messages: VecDeque<(u64, Bytes)>,
+    /// In the order of their numbers. Only those that were sent have gaps.
+    messages: VecDeque<Message>,
     /// All before this number are forgotten.
     first: u64,
     /// The number of the message that came last.
@@ -64,8 +64,8 @@ struct State {
     /// The first number that was never sent.
     fresh: u64,
     /// Bytes that were never sent, and bytes that were.
-    unsent: usize,
-    sent: usize,
+    unsent: Size,
+    sent: Size,
     /// Bytes of answers and reports that POSTs have still to take.
     aside: usize,
     keep: Keep,
@@ -85,6 +85,43 @@ struct State {
     others: BTreeMap<u64, Waker>,
 }
 
+#[derive(Clone, Debug)]
+struct Message {
+    number: u64,
+    text: Bytes,
+    /// Whether it had a way of its own to the client.
+    is_back: bool,
+}
+
+/// Bytes of messages.
+#[derive(Debug, Default)]
+struct Size {
+    all: usize,
+    /// Of those that had a way of their own.
+    back: usize,
+}
+
+impl Size {
+    fn add(&mut self, message: &Message) {
+        self.all += message.text.len();
+        self.back += message.back();
+    }
+
+    fn take(&mut self, message: &Message) {
+        self.all -= message.text.len();
+        self.back -= message.back();
+    }
+}
+
+impl Message {
+    fn back(&self) -> usize {
+        match self.is_back {
+            true => self.text.len(),
+            false => 0,
+        }
+    }
+}
+
 impl Outbox {
     pub(crate) fn new(bounds: Bounds, budget: &Arc<Budget>) -> Arc<Self> {
         Arc::new(Self {
@@ -97,8 +134,8 @@ impl Outbox {
                 last: 0,
                 next: 1,
                 fresh: 1,
-                unsent: 0,
-                sent: 0,
+                unsent: Size::default(),
+                sent: Size::default(),
                 aside: 0,
                 keep: Keep::Replay,
                 reader: None,
@@ -129,7 +166,7 @@ impl Outbox {
                 state.writer = Some(cx.waker().clone());
                 return Poll::Pending;
             }
-            state.push(Bytes::copy_from_slice(text));
+            state.push(Bytes::copy_from_slice(text), false);
             Poll::Ready(())
         })
     }
@@ -139,7 +176,7 @@ impl Outbox {
     pub(super) fn push_back(&self, text: Bytes) {
         self.change(|state, _| {
             if !state.closed {
-                state.push(text);
+                state.push(text, true);
             }
         });
     }
@@ -154,10 +191,12 @@ impl Outbox {
         self.change(|state, _| state.aside = state.aside.saturating_sub(bytes));
     }
 
-    /// The same when there is room for it.
+    /// The same when there is room for it. Those that were [pushed back](Self::push_back)
+    /// count too, so that nobody has more of them who leaves them behind.
     pub(super) fn poll_set_aside(&self, cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
         self.change(|state, _| {
-            let is_full = state.aside > 0 && state.aside >= self.bounds.output;
+            let aside = state.aside + state.back();
+            let is_full = aside > 0 && aside >= self.bounds.output;
             if !state.closed && (is_full || !self.admit(state, bytes, cx.waker())) {
                 state.writer = Some(cx.waker().clone());
                 return Poll::Pending;
@@ -223,7 +262,7 @@ impl Outbox {
     pub(super) fn poll_unread(&self, cx: &mut Context<'_>, other: u64) -> Poll<()> {
         self.change(|state, _| {
             let free = state.reader.is_none() && state.keep == Keep::Replay;
-            if free && state.unsent > 0 {
+            if free && state.unsent.all > 0 {
                 return Poll::Ready(());
             }
             state.others.insert(other, cx.waker().clone());
@@ -312,14 +351,14 @@ impl Outbox {
 
     /// Forgets what is kept past the bounds.
     fn evict(&self, state: &mut State) {
-        if state.keep != Keep::Replay || state.sent == 0 {
+        if state.keep != Keep::Replay || state.sent.all == 0 {
             return;
         }
         let others = self.budget.kept().saturating_sub(state.charged.kept);
         let room = self.bounds.all.saturating_sub(others);
         let room = room.min(self.bounds.replay);
         // What the reader is about to get again is not forgotten meanwhile.
-        while state.sent > room && state.front() < state.next.min(state.fresh) {
+        while state.sent.all > room && state.front() < state.next.min(state.fresh) {
             state.drop_first();
         }
     }
@@ -347,17 +386,25 @@ impl State {
     fn front(&self) -> u64 {
         self.messages
             .front()
-            .map_or(self.last + 1, |(number, _)| *number)
+            .map_or(self.last + 1, |message| message.number)
+    }
+
+    /// Bytes that had a way of their own, and that the client has still to get.
+    fn back(&self) -> usize {
+        match self.keep {
+            Keep::Replay => self.unsent.back,
+            Keep::Acknowledged => self.unsent.back + self.sent.back,
+        }
     }
 
     fn held(&self) -> Held {
         match self.keep {
             Keep::Replay => Held {
-                owed: self.unsent + self.aside,
-                kept: self.sent,
+                owed: self.unsent.all + self.aside,
+                kept: self.sent.all,
             },
             Keep::Acknowledged => Held {
-                owed: self.unsent + self.sent + self.aside,
+                owed: self.unsent.all + self.sent.all + self.aside,
                 kept: 0,
             },
         }
@@ -368,34 +415,40 @@ impl State {
         self.fresh > self.last() && !again
     }
 
-    fn push(&mut self, text: Bytes) {
-        self.unsent += text.len();
+    fn push(&mut self, text: Bytes, is_back: bool) {
         self.last += 1;
-        self.messages.push_back((self.last, text));
+        let message = Message {
+            number: self.last,
+            text,
+            is_back,
+        };
+        self.unsent.add(&message);
+        self.messages.push_back(message);
     }
 
     fn drop_first(&mut self) {
-        if let Some((number, text)) = self.messages.pop_front() {
-            self.sent -= text.len();
-            self.first = number + 1;
+        if let Some(message) = self.messages.pop_front() {
+            self.sent.take(&message);
+            self.first = message.number + 1;
             self.next = self.next.max(self.first);
         }
     }
 
     /// Counts the message in front as sent, and drops it.
     fn skip_first(&mut self) {
-        if let Some((number, text)) = self.messages.front()
-            && *number == self.fresh
-        {
-            self.mark_sent(text.len());
-        }
+        self.mark_sent(0);
         self.drop_first();
     }
 
-    fn mark_sent(&mut self, size: usize) {
-        self.fresh += 1;
-        self.unsent -= size;
-        self.sent += size;
+    /// Counts the message at this place as sent, if it is the next that was not.
+    fn mark_sent(&mut self, place: usize) {
+        if let Some(message) = self.messages.get(place)
+            && message.number == self.fresh
+        {
+            self.fresh += 1;
+            self.unsent.take(message);
+            self.sent.add(message);
+        }
     }
 
     fn reader(&mut self, outbox: &Arc<Outbox>, is_lent: bool) -> Reader {
@@ -413,11 +466,11 @@ impl State {
     #[cfg(feature = "webhook")]
     fn owed(&self) -> u64 {
         let mut first = self.last + 1;
-        for (number, _) in self.messages.iter().rev() {
-            if number + 1 != first {
+        for message in self.messages.iter().rev() {
+            if message.number + 1 != first {
                 break;
             }
-            first = *number;
+            first = message.number;
         }
         first
     }
@@ -425,32 +478,31 @@ impl State {
     /// Where the message is that is next.
     fn place(&self) -> usize {
         let next = self.next;
-        self.messages.partition_point(|(number, _)| *number < next)
+        self.messages
+            .partition_point(|message| message.number < next)
     }
 
     /// Goes to the next message that there is, or will be.
     fn skip_gap(&mut self) {
         let next = self.messages.get(self.place());
-        self.next = next.map_or(self.last + 1, |(number, _)| *number);
+        self.next = next.map_or(self.last + 1, |message| message.number);
     }
 
     /// The message that is next, if its number is at most `limit`.
     fn take(&mut self, limit: u64, is_lent: bool) -> Option<(u64, Bytes)> {
         let place = self.place();
-        let (number, text) = self.messages.get(place)?.clone();
-        if number > limit {
+        let message = self.messages.get(place)?.clone();
+        if message.number > limit {
             return None;
         }
-        self.next = number + 1;
-        if number == self.fresh {
-            self.mark_sent(text.len());
-        }
+        self.next = message.number + 1;
+        self.mark_sent(place);
         if is_lent {
             self.messages.remove(place);
-            self.sent -= text.len();
+            self.sent.take(&message);
         }
         self.skip_gap();
-        Some((number, text))
+        Some((message.number, message.text))
     }
 
     fn others(&mut self) -> impl Iterator<Item = Waker> + use<> {
