@@ -119,3 +119,32 @@ async fn what_waits_for_its_turn_in_a_peer_counts_too() {
     assert_eq!(again.raw.reply().await.status, 202);
     assert_eq!(client.post(&[ASYNC], &long).await.status, 202);
 }
+
+#[tokio::test]
+async fn answers_that_http_cannot_send_count_too() {
+    let (mut options, mut config) = (Options::default(), Config::default());
+    options.session_bytes = 20 << 20;
+    // No limit but that of all sessions.
+    config.limits.output = 1 << 30;
+    let site = Site::with(options, config).await;
+    let client = site.open().await;
+    let large = call(1, "large", json!([12 << 20])).to_string();
+    // More than the system holds.
+    let mut unread = Vec::new();
+    for _ in 0..2 {
+        let mut one = site.again(&client).await;
+        one.send("POST", "/", &[], &large).await;
+        assert_eq!(within(one.raw.head()).await.status, 200);
+        unread.push(one);
+    }
+    let mut late = site.again(&client).await;
+    late.send("POST", "/", &[], &large).await;
+    let head = tokio::time::timeout(ms(1000), late.raw.head()).await;
+    assert!(head.is_err(), "24 MB are there, and more has come");
+    // Others have their share.
+    let mut other = site.open().await;
+    let add = call(1, "add", json!([1, 2]));
+    assert_eq!(other.post(&[], &add).await.json(), ok(1, json!(3)));
+    drop(unread);
+    assert_eq!(within(late.raw.head()).await.status, 200);
+}

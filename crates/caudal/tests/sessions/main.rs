@@ -57,6 +57,7 @@ fn router(gate: &Arc<Semaphore>, notes: &Arc<AtomicUsize>) -> Router {
     Router::new()
         .method("initialize", || Ok("ready"))
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .method("large", |(size,): (usize,)| Ok("x".repeat(size)))
         .method("hold", move |_: Option<Value>| {
             let gate = Arc::clone(&gate);
             async move {

@@ -25,7 +25,7 @@ const HOLD: Duration = Duration::from_millis(50);
 pub(crate) fn begin(visit: &Visit) -> Response<Body> {
     // From now on messages wait to be acknowledged.
     drop(visit.outbox().attach(Keep::Acknowledged));
-    Page::new(0).into_response()
+    Page::new(0).into_response(visit)
 }
 
 /// Acknowledges what the client has got, and waits for more.
@@ -45,7 +45,7 @@ pub(crate) async fn poll(
     match page.count {
         0 if page.is_last => over(),
         0 => no_content(),
-        _ => page.into_response(),
+        _ => page.into_response(&visit),
     }
 }
 
@@ -114,13 +114,14 @@ impl Page {
         self.cursor = number;
     }
 
-    fn into_response(self) -> Response<Body> {
+    fn into_response(self, visit: &Visit) -> Response<Body> {
         let mut text = BytesMut::with_capacity(self.messages.len() + 48);
         let cursor = self.cursor;
         text.extend_from_slice(format!(r#"{{"cursor":{cursor},"messages":["#).as_bytes());
         text.extend_from_slice(&self.messages);
         text.extend_from_slice(b"]}");
-        uncached(json(StatusCode::OK, text.freeze()))
+        let text = visit.outbox().on_its_way(text.freeze());
+        uncached(json(StatusCode::OK, text))
     }
 }
 

@@ -58,6 +58,11 @@ impl Budget {
         self.lock().held.kept
     }
 
+    #[cfg(test)]
+    pub(super) fn owed(&self) -> usize {
+        self.lock().held.owed
+    }
+
     /// Notes what an outbox holds now instead of `before`; who waited is to be
     /// woken.
     pub(super) fn change(&self, before: Held, now: Held, limit: usize) -> Vec<Waker> {

@@ -8,6 +8,8 @@
 //! What was sent over a POST is not kept: its stream is no part of the one that a
 //! client comes back to.
 
+mod way;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
@@ -68,6 +70,8 @@ struct State {
     sent: Size,
     /// Bytes of answers and reports that POSTs have still to take.
     aside: usize,
+    /// Bytes that HTTP was given and has not sent.
+    on_its_way: usize,
     keep: Keep,
     /// The reader that may take.
     reader: Option<u64>,
@@ -137,6 +141,7 @@ impl Outbox {
                 unsent: Size::default(),
                 sent: Size::default(),
                 aside: 0,
+                on_its_way: 0,
                 keep: Keep::Replay,
                 reader: None,
                 readers: 0,
@@ -156,8 +161,8 @@ impl Outbox {
             if state.closed {
                 return Poll::Ready(());
             }
-            let owed = state.held().owed;
-            if owed > 0 && owed >= self.bounds.output {
+            let waiting = state.waiting();
+            if waiting > 0 && waiting >= self.bounds.output {
                 state.writer = Some(cx.waker().clone());
                 return Poll::Pending;
             }
@@ -397,15 +402,20 @@ impl State {
         }
     }
 
-    fn held(&self) -> Held {
+    /// Bytes that the client has still to come for.
+    fn waiting(&self) -> usize {
         match self.keep {
-            Keep::Replay => Held {
-                owed: self.unsent.all + self.aside,
-                kept: self.sent.all,
-            },
-            Keep::Acknowledged => Held {
-                owed: self.unsent.all + self.sent.all + self.aside,
-                kept: 0,
+            Keep::Replay => self.unsent.all + self.aside,
+            Keep::Acknowledged => self.unsent.all + self.sent.all + self.aside,
+        }
+    }
+
+    fn held(&self) -> Held {
+        Held {
+            owed: self.waiting() + self.on_its_way,
+            kept: match self.keep {
+                Keep::Replay => self.sent.all,
+                Keep::Acknowledged => 0,
             },
         }
     }

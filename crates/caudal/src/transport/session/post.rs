@@ -150,7 +150,7 @@ async fn answer(http: &Http, visit: Visit, head: &Parts, wait: Wait) -> Response
     let _ = head;
     poll_fn(|cx| wait.poll_ready(cx)).await;
     match wait.take() {
-        Some(text) => answered(http, text),
+        Some(text) => answered(http, visit.pipe.outbox.on_its_way(text)),
         None if visit.pipe.inbox.is_closed() => ended(http),
         // The client has cancelled it.
         None => {

@@ -82,7 +82,7 @@ pub(crate) fn answer(visit: Visit, wait: Wait, options: &Options) -> Response<Bo
         wait: Some(wait),
         reader: None,
         silence: Silence::new(options.keep_alive),
-        _visit: visit,
+        visit,
     })
 }
 
@@ -119,7 +119,7 @@ impl Flow for Events {
         }
         if !out.is_empty() {
             this.silence.end();
-            return Poll::Ready(Some(out.freeze()));
+            return Poll::Ready(Some(give(&this.visit, out)));
         }
         match &this.reader {
             None => Poll::Ready(None),
@@ -135,7 +135,7 @@ struct Answer {
     wait: Option<Wait>,
     reader: Option<Reader>,
     silence: Silence,
-    _visit: Visit,
+    visit: Visit,
 }
 
 impl Flow for Answer {
@@ -170,7 +170,7 @@ impl Flow for Answer {
         }
         if out.len() >= PIECE {
             // There may be more before the answer.
-            return Poll::Ready(Some(out.freeze()));
+            return Poll::Ready(Some(give(&this.visit, out)));
         }
         if ready.is_ready() {
             let answer = wait.take();
@@ -178,14 +178,18 @@ impl Flow for Answer {
             if let Some(text) = answer {
                 event::write(&mut out, None, None, &text);
             }
-            return Poll::Ready((!out.is_empty()).then(|| out.freeze()));
+            return Poll::Ready((!out.is_empty()).then(|| give(&this.visit, out)));
         }
         if !out.is_empty() {
             this.silence.end();
-            return Poll::Ready(Some(out.freeze()));
+            return Poll::Ready(Some(give(&this.visit, out)));
         }
         this.silence.poll(cx).map(Some)
     }
+}
+
+fn give(visit: &Visit, out: BytesMut) -> Bytes {
+    visit.outbox().on_its_way(out.freeze())
 }
 
 /// Writes what a reader has, up to the message `limit`, with the ids that the numbers

@@ -320,3 +320,32 @@ fn what_all_outboxes_keep_is_bounded_too() {
     assert_eq!(other.attach(Keep::Replay).resume_after(0), 1);
     assert_eq!(budget.kept(), 5);
 }
+
+#[test]
+fn what_is_on_its_way_counts_for_all_and_stops_nobody_alone() {
+    let budget = Arc::default();
+    let bounds = Bounds {
+        all: 3000,
+        ..BOUNDS
+    };
+    let one = Outbox::new(bounds, &budget);
+    let other = Outbox::new(bounds, &budget);
+    let text = Bytes::from(vec![b'x'; 1500]);
+    let (first, second) = (one.on_its_way(text.clone()), one.on_its_way(text.clone()));
+    assert_eq!(first, text);
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let cx = &mut Context::from_waker(&waker);
+    assert!(other.poll_push(cx, b"x").is_pending());
+    assert!(one.poll_push(cx, b"x").is_pending());
+    let part = second.slice(7..);
+    drop(second);
+    assert_eq!(woken.taken(), 0, "a part of it is still there");
+    drop(part);
+    assert!(woken.taken() > 0);
+    assert!(other.poll_push(cx, b"x").is_ready());
+    // Its own limit is about what nobody has come for.
+    assert!(one.poll_push(cx, b"x").is_ready());
+    drop((first, one, other));
+    assert_eq!(budget.owed(), 0);
+}
