@@ -16,7 +16,7 @@ const TICKS: u64 = 1;
 const REPEATS: usize = 2;
 /// And so much of the time of all turns may be that of repeats, lest a run on a busy host
 /// takes longer than it says.
-const SHARE: f64 = 0.2;
+const SHARE: f64 = 0.1;
 
 static ALLOWED: AtomicUsize = AtomicUsize::new(REPEATS);
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
