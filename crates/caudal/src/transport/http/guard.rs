@@ -34,8 +34,8 @@ pub(crate) enum Own {
     Nowhere,
     /// The host that is served, as `Host` writes it.
     At(String),
-    /// It is every address of the machine, which no foreign page can give a name of its
-    /// own.
+    /// It is every address of the machine, any of which may stand in `Host`: a foreign
+    /// page reaches them by a name of its own, not by a number.
     Everywhere,
 }
 
