@@ -74,7 +74,7 @@ fn begin(
     let mut exchange = Exchange::for_entry(link, out);
     exchange.caller = caller;
     // The entries of a batch are judged one by one.
-    if link.is_full(0)
+    if (link.is_full(0) || link.owes_too_much(0))
         && let Message::Request(request) = decode(bytes, &link.config.policy)
     {
         exchange.turn_away(request.id, false);

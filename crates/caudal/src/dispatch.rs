@@ -459,7 +459,7 @@ fn batch(
         let mut inner = Exchange::for_entry(link, &mut batch.text);
         inner.caller = caller;
         inner.trace = traces.next(message);
-        let full = link.is_full(later.len()) || link.is_batch_full(inner.out.len());
+        let full = link.is_full(later.len()) || link.owes_too_much(inner.out.len());
         let waits = match message {
             Message::Request(request) if full => {
                 inner.turn_away(request.id, false);

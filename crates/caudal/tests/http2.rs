@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use caudal::http::{Allowed, Options};
-use caudal::{Router, Server};
+use caudal::{Config, Router, Server};
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use hyper::client::conn::http2::{self, SendRequest};
@@ -253,4 +253,57 @@ async fn events_that_nobody_has_to_take_are_waited_for() {
     within(events.frame()).await.unwrap().unwrap();
     let more = tokio::time::timeout(LIMIT * 6, events.frame()).await;
     assert!(more.is_err(), "{more:?}");
+}
+
+const BIG: &str = r#""method":"big""#;
+
+/// What an answer says, when it has come.
+async fn said(sender: &mut SendRequest<String>, request: Request<String>) -> String {
+    let response = within(sender.send_request(request)).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let body = within(response.collect()).await.unwrap().to_bytes();
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn answers_that_nobody_takes_are_bounded() {
+    let router = Router::new()
+        .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .method("big", || Ok("x".repeat(60_000)));
+    let mut config = Config::default();
+    config.limits.output = 100_000;
+    let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
+    let server = serve.await.unwrap();
+    let (mut sender, _connection) = open_with(&server, Some(1000)).await;
+
+    let one = within(sender.send_request(post(BIG))).await.unwrap();
+    assert!(said(&mut sender, post(ADD)).await.contains(r#""result":3"#));
+    let two = within(sender.send_request(post(BIG))).await.unwrap();
+    // Now there is too much: whatever asks for more is turned away.
+    assert!(said(&mut sender, post(ADD)).await.contains("-32000"));
+    let batch = post(ADD).map(|call| format!("[{call},{call}]"));
+    let batch = said(&mut sender, batch).await;
+    assert_eq!(batch.matches("-32000").count(), 2, "{batch}");
+    // Others have room of their own.
+    let (mut other, _connection) = open(&server).await;
+    assert!(said(&mut other, post(ADD)).await.contains(r#""result":3"#));
+
+    let taken = within(one.collect()).await.unwrap().to_bytes();
+    assert!(taken.len() > 60_000);
+    served_again(&mut sender).await;
+    // Nor does one count that is given up.
+    let three = within(sender.send_request(post(BIG))).await.unwrap();
+    assert!(said(&mut sender, post(ADD)).await.contains("-32000"));
+    drop(two);
+    served_again(&mut sender).await;
+    drop(three);
+}
+
+async fn served_again(sender: &mut SendRequest<String>) {
+    let served = async {
+        while said(sender, post(ADD)).await.contains("-32000") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within(served).await;
 }

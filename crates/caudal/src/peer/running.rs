@@ -31,7 +31,7 @@ pub(super) struct OpenBatch {
 
 impl OpenBatch {
     pub(super) fn new(link: &Arc<Link>, batch: Batch) -> Self {
-        link.count_in_batches(batch.bytes());
+        link.count_owed(batch.bytes());
         Self {
             link: Arc::clone(link),
             batch: Mutex::new(batch),
@@ -40,7 +40,7 @@ impl OpenBatch {
 
     /// Puts an answer into its place; all of them, framed, if it was the last.
     fn fill(&self, place: usize, text: BytesMut) -> Option<BytesMut> {
-        self.link.count_in_batches(text.len());
+        self.link.count_owed(text.len());
         let mut batch = self.lock();
         batch.fill(place, text).then(|| {
             let mut text = BytesMut::new();
@@ -57,7 +57,7 @@ impl OpenBatch {
 
 impl Drop for OpenBatch {
     fn drop(&mut self) {
-        self.link.uncount_in_batches(self.lock().bytes());
+        self.link.uncount_owed(self.lock().bytes());
     }
 }
 

@@ -147,19 +147,20 @@ impl Link {
         self.undelivered.fetch_sub(bytes, AcqRel);
     }
 
-    /// Counts an answer that waits for the rest of its batch.
-    pub(crate) fn count_in_batches(&self, bytes: usize) {
-        self.in_batches.fetch_add(bytes, Relaxed);
+    /// Counts an answer that waits for the rest of its batch, or on a stream of its own.
+    pub(crate) fn count_owed(&self, bytes: usize) {
+        self.owed.fetch_add(bytes, Relaxed);
     }
 
-    pub(crate) fn uncount_in_batches(&self, bytes: usize) {
-        self.in_batches.fetch_sub(bytes, Relaxed);
+    pub(crate) fn uncount_owed(&self, bytes: usize) {
+        self.owed.fetch_sub(bytes, Relaxed);
     }
 
-    /// Whether answers of batches, `more` among them, hold so much that no further
-    /// request of one may start.
-    pub(crate) fn is_batch_full(&self, more: usize) -> bool {
-        self.in_batches.load(Relaxed) + more >= self.config.limits.output
+    /// Whether such answers, `more` among them, hold so much that no further request may
+    /// start that would add to them.
+    pub(crate) fn owes_too_much(&self, more: usize) -> bool {
+        let owed = self.owed.load(Relaxed) + more;
+        owed > 0 && owed >= self.config.limits.output
     }
 
     /// Whether so much waits to be sent that nothing new should begin.

@@ -54,8 +54,9 @@ pub(crate) struct Link {
     room_wanted: AtomicUsize,
     /// Bytes of answers that wait for room.
     undelivered: AtomicUsize,
-    /// Bytes of answers that wait for the rest of their batch.
-    in_batches: AtomicUsize,
+    /// Bytes of answers that wait for the rest of their batch, or, each on a stream of its
+    /// own, for the client to take them.
+    owed: AtomicUsize,
     /// Requests of the other side that run outside the driver, or wait to run.
     in_flight: AtomicUsize,
     /// Calls that must finish before the next message starts.
@@ -154,7 +155,7 @@ impl Link {
             room: Notify::new(),
             room_wanted: AtomicUsize::new(0),
             undelivered: AtomicUsize::new(0),
-            in_batches: AtomicUsize::new(0),
+            owed: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             barriers: AtomicUsize::new(0),
             state: watch::Sender::new(state),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use http::header::UPGRADE;
 use http::{Extensions, Method, Request, Response, StatusCode, Version};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -204,7 +205,7 @@ async fn run<S>(
     let ping = Some(options.ping_interval.min(LONGEST)).filter(|ping| !ping.is_zero());
     let service = service_fn(move |mut request: Request<Incoming>| {
         let version = request.version();
-        let visit = Visit::begin(&place, version);
+        let mut visit = Visit::begin(&place, version);
         if request.method() != Method::POST {
             mark_upgrade(&mut request, &place);
         }
@@ -212,15 +213,17 @@ async fn run<S>(
         let (mut head, body) = request.into_parts();
         let body = Lingering::new(&head, body);
         async move {
-            let Place { http, path, .. } = &*visit.0;
+            let Place { http, path, .. } = &*visit.place;
             let mut response = match head.uri.path() == &**path {
                 true => http.respond(&mut head, pin!(body)).await,
                 false => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
             };
-            response.body_mut().last_with(visit);
             if version == Version::HTTP_2 {
+                // There may be many at once.
+                visit.owe(response.body());
                 response.body_mut().give_in_pieces();
             }
+            response.body_mut().last_with(visit);
             Ok::<Response<Body>, Infallible>(response)
         }
     });
@@ -321,7 +324,7 @@ impl Lasting {
     /// stream of many.
     pub(crate) fn begin(&self) {
         if !self.is_stream {
-            self.visit.0.watch.last();
+            self.visit.place.watch.last();
         }
     }
 }
@@ -329,18 +332,35 @@ impl Lasting {
 /// A request: while it lasts, its connection is not idle, and counted even if it
 /// has become something else.
 #[derive(Debug)]
-pub(crate) struct Visit(Arc<Place>);
+pub(crate) struct Visit {
+    place: Arc<Place>,
+    /// Bytes of its answer, if they count.
+    owed: usize,
+}
 
 impl Visit {
     fn begin(place: &Arc<Place>, version: Version) -> Self {
         place.watch.begin(version);
-        Self(Arc::clone(place))
+        Self {
+            place: Arc::clone(place),
+            owed: 0,
+        }
+    }
+
+    /// Counts its answer until it is taken.
+    fn owe(&mut self, answer: &Body) {
+        let size = answer.size_hint().exact().unwrap_or(0);
+        self.owed = usize::try_from(size).unwrap_or(usize::MAX);
+        self.place.http.link().count_owed(self.owed);
     }
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        self.0.watch.end();
+        self.place.watch.end();
+        if self.owed > 0 {
+            self.place.http.link().uncount_owed(self.owed);
+        }
     }
 }
 
