@@ -8,15 +8,19 @@
 //! What was sent over a POST is not kept: its stream is no part of the one that a
 //! client comes back to.
 
+mod reader;
+mod state;
 mod way;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use super::budget::{Budget, Held};
+use self::state::State;
+use super::budget::Budget;
+
+pub(crate) use self::reader::Reader;
 
 /// What one outbox may hold.
 #[derive(Clone, Copy, Debug)]
@@ -53,105 +57,13 @@ pub(crate) struct Outbox {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
-struct State {
-    /// In the order of their numbers. Only those that were sent have gaps.
-    messages: VecDeque<Message>,
-    /// All before this number are forgotten.
-    first: u64,
-    /// The number of the message that came last.
-    last: u64,
-    /// The number that the reader takes next.
-    next: u64,
-    /// The first number that was never sent.
-    fresh: u64,
-    /// Bytes that were never sent, and bytes that were.
-    unsent: Size,
-    sent: Size,
-    /// Bytes of answers and reports that POSTs have still to take.
-    aside: usize,
-    /// Bytes that HTTP was given and has not sent.
-    on_its_way: usize,
-    keep: Keep,
-    /// The reader that may take.
-    reader: Option<u64>,
-    readers: u64,
-    closed: bool,
-    /// What the budget has been told.
-    charged: Held,
-    /// Who pushes, or waits for the end.
-    writer: Option<Waker>,
-    /// Who reads.
-    taker: Option<Waker>,
-    /// Who is to know when there is another reader.
-    watcher: Option<Waker>,
-    /// Who would read if nobody else did, by a number of its own.
-    others: BTreeMap<u64, Waker>,
-}
-
-#[derive(Clone, Debug)]
-struct Message {
-    number: u64,
-    text: Bytes,
-    /// Whether it had a way of its own to the client.
-    is_back: bool,
-}
-
-/// Bytes of messages.
-#[derive(Debug, Default)]
-struct Size {
-    all: usize,
-    /// Of those that had a way of their own.
-    back: usize,
-}
-
-impl Size {
-    fn add(&mut self, message: &Message) {
-        self.all += message.text.len();
-        self.back += message.back();
-    }
-
-    fn take(&mut self, message: &Message) {
-        self.all -= message.text.len();
-        self.back -= message.back();
-    }
-}
-
-impl Message {
-    fn back(&self) -> usize {
-        match self.is_back {
-            true => self.text.len(),
-            false => 0,
-        }
-    }
-}
-
 impl Outbox {
     pub(crate) fn new(bounds: Bounds, budget: &Arc<Budget>) -> Arc<Self> {
         Arc::new(Self {
             bounds,
             number: budget.register(),
             budget: Arc::clone(budget),
-            state: Mutex::new(State {
-                messages: VecDeque::new(),
-                first: 1,
-                last: 0,
-                next: 1,
-                fresh: 1,
-                unsent: Size::default(),
-                sent: Size::default(),
-                aside: 0,
-                on_its_way: 0,
-                keep: Keep::Replay,
-                reader: None,
-                readers: 0,
-                closed: false,
-                charged: Held::default(),
-                writer: None,
-                taker: None,
-                watcher: None,
-                others: BTreeMap::new(),
-            }),
+            state: Mutex::default(),
         })
     }
 
@@ -228,7 +140,7 @@ impl Outbox {
             state.keep = keep;
             wakers.extend(state.taker.take());
             wakers.extend(state.watcher.take());
-            state.reader(self, false)
+            Reader::begin(self, state, false)
         })
     }
 
@@ -241,7 +153,7 @@ impl Outbox {
             let before = std::mem::replace(&mut state.keep, Keep::Acknowledged);
             wakers.extend(state.taker.take());
             wakers.extend(state.watcher.take());
-            let reader = state.reader(self, false);
+            let reader = Reader::begin(self, state, false);
             if before == Keep::Acknowledged {
                 state.next = state.owed();
             }
@@ -256,7 +168,7 @@ impl Outbox {
         self.change(|state, _| {
             let free = state.reader.is_none() && state.keep == Keep::Replay;
             if free && !(state.closed && state.is_drained()) {
-                return Some(state.reader(self, true));
+                return Some(Reader::begin(self, state, true));
             }
             state.others.insert(other, cx.waker().clone());
             None
@@ -379,260 +291,6 @@ impl Drop for Outbox {
     fn drop(&mut self) {
         let charged = self.lock().charged;
         self.budget.forget(self.number, charged, self.bounds.all);
-    }
-}
-
-impl State {
-    fn last(&self) -> u64 {
-        self.last
-    }
-
-    /// The number of the message in front, or that of the next one to come.
-    fn front(&self) -> u64 {
-        self.messages
-            .front()
-            .map_or(self.last + 1, |message| message.number)
-    }
-
-    /// Bytes that had a way of their own, and that the client has still to get.
-    fn back(&self) -> usize {
-        match self.keep {
-            Keep::Replay => self.unsent.back,
-            Keep::Acknowledged => self.unsent.back + self.sent.back,
-        }
-    }
-
-    /// Bytes that the client has still to come for.
-    fn waiting(&self) -> usize {
-        match self.keep {
-            Keep::Replay => self.unsent.all + self.aside,
-            Keep::Acknowledged => self.unsent.all + self.sent.all + self.aside,
-        }
-    }
-
-    fn held(&self) -> Held {
-        Held {
-            owed: self.waiting() + self.on_its_way,
-            kept: match self.keep {
-                Keep::Replay => self.sent.all,
-                Keep::Acknowledged => 0,
-            },
-        }
-    }
-
-    fn is_drained(&self) -> bool {
-        let again = self.reader.is_some() && self.next < self.fresh;
-        self.fresh > self.last() && !again
-    }
-
-    fn push(&mut self, text: Bytes, is_back: bool) {
-        self.last += 1;
-        let message = Message {
-            number: self.last,
-            text,
-            is_back,
-        };
-        self.unsent.add(&message);
-        self.messages.push_back(message);
-    }
-
-    fn drop_first(&mut self) {
-        if let Some(message) = self.messages.pop_front() {
-            self.sent.take(&message);
-            self.first = message.number + 1;
-            self.next = self.next.max(self.first);
-        }
-    }
-
-    /// Counts the message in front as sent, and drops it.
-    fn skip_first(&mut self) {
-        self.mark_sent(0);
-        self.drop_first();
-    }
-
-    /// Counts the message at this place as sent, if it is the next that was not.
-    fn mark_sent(&mut self, place: usize) {
-        if let Some(message) = self.messages.get(place)
-            && message.number == self.fresh
-        {
-            self.fresh += 1;
-            self.unsent.take(message);
-            self.sent.add(message);
-        }
-    }
-
-    fn reader(&mut self, outbox: &Arc<Outbox>, is_lent: bool) -> Reader {
-        self.readers += 1;
-        self.reader = Some(self.readers);
-        self.next = self.fresh;
-        Reader {
-            outbox: Arc::clone(outbox),
-            token: self.readers,
-            is_lent,
-        }
-    }
-
-    /// The number from which on no message is missing.
-    #[cfg(feature = "webhook")]
-    fn owed(&self) -> u64 {
-        let mut first = self.last + 1;
-        for message in self.messages.iter().rev() {
-            if message.number + 1 != first {
-                break;
-            }
-            first = message.number;
-        }
-        first
-    }
-
-    /// Where the message is that is next.
-    fn place(&self) -> usize {
-        let next = self.next;
-        self.messages
-            .partition_point(|message| message.number < next)
-    }
-
-    /// Goes to the next message that there is, or will be.
-    fn skip_gap(&mut self) {
-        let next = self.messages.get(self.place());
-        self.next = next.map_or(self.last + 1, |message| message.number);
-    }
-
-    /// The message that is next, if its number is at most `limit`.
-    fn take(&mut self, limit: u64, is_lent: bool) -> Option<(u64, Bytes)> {
-        let place = self.place();
-        let message = self.messages.get(place)?.clone();
-        if message.number > limit {
-            return None;
-        }
-        self.next = message.number + 1;
-        self.mark_sent(place);
-        if is_lent {
-            self.messages.remove(place);
-            self.sent.take(&message);
-        }
-        self.skip_gap();
-        Some((message.number, message.text))
-    }
-
-    fn others(&mut self) -> impl Iterator<Item = Waker> + use<> {
-        std::mem::take(&mut self.others).into_values()
-    }
-
-    fn wakers(&mut self) -> Vec<Waker> {
-        let mut wakers: Vec<_> = self.others().collect();
-        wakers.extend(self.writer.take());
-        wakers.extend(self.taker.take());
-        wakers
-    }
-}
-
-/// Takes messages out of an [`Outbox`], until another one does.
-#[derive(Debug)]
-pub(crate) struct Reader {
-    outbox: Arc<Outbox>,
-    token: u64,
-    /// Whether it reads for a POST: what it takes is not kept.
-    is_lent: bool,
-}
-
-impl Reader {
-    /// Goes back to what comes after `number`, as far as it is still there; says
-    /// how many messages are not.
-    pub(crate) fn resume_after(&self, number: u64) -> u64 {
-        self.outbox.change(|state, _| {
-            if state.reader != Some(self.token) {
-                return 0;
-            }
-            let number = number.min(state.fresh - 1);
-            let next = state.first.max(number + 1);
-            state.next = next;
-            state.skip_gap();
-            next - number - 1
-        })
-    }
-
-    /// The next message and its number; `None` when there is another reader, or
-    /// when the outbox is closed and empty.
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u64, Bytes)>> {
-        self.poll_next_to(cx, u64::MAX)
-    }
-
-    /// The same for messages up to the number `limit`: others wait.
-    pub(crate) fn poll_next_to(
-        &mut self,
-        cx: &mut Context<'_>,
-        limit: u64,
-    ) -> Poll<Option<(u64, Bytes)>> {
-        self.outbox.change(|state, _| {
-            if state.reader != Some(self.token) {
-                return Poll::Ready(None);
-            }
-            if let Some(message) = state.take(limit, self.is_lent) {
-                return Poll::Ready(Some(message));
-            }
-            if state.closed && state.next > state.last() {
-                return Poll::Ready(None);
-            }
-            state.taker = Some(cx.waker().clone());
-            Poll::Pending
-        })
-    }
-}
-
-#[cfg(feature = "webhook")]
-impl Reader {
-    /// What tells when there is a newer one.
-    pub(super) fn turn(&self) -> Turn {
-        Turn {
-            outbox: Arc::clone(&self.outbox),
-            token: self.token,
-        }
-    }
-}
-
-/// The time from one [`Reader`] to the next, also if the first is gone before.
-#[cfg(feature = "webhook")]
-#[derive(Debug)]
-pub(super) struct Turn {
-    outbox: Arc<Outbox>,
-    token: u64,
-}
-
-#[cfg(feature = "webhook")]
-impl Turn {
-    /// Ready when another reader has begun.
-    pub(super) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.outbox.lock();
-        if state.readers != self.token {
-            return Poll::Ready(());
-        }
-        state.watcher = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.outbox.lock().readers != self.token
-    }
-}
-
-impl Reader {
-    /// Whether it has come to the end of a session, and not of its own turn.
-    pub(crate) fn is_last(&self) -> bool {
-        let state = self.outbox.lock();
-        state.closed && state.reader == Some(self.token)
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.outbox.change(|state, wakers| {
-            if state.reader == Some(self.token) {
-                state.reader = None;
-                state.taker = None;
-                wakers.extend(state.others());
-            }
-        });
     }
 }
 
