@@ -76,7 +76,7 @@ fn cost(serve: &Path, load: &Path, connections: u32) -> Result<f64, String> {
         }
     };
     let total = |requests| {
-        callgrind.total(serve, &["caudal", "tcp"], |command| {
+        callgrind.total(serve, &["caudal", "tcp", "line", "one"], |command| {
             drive(command, requests)
         })
     };

@@ -6,7 +6,12 @@ use caudal_bench::order::{self, Order};
 use super::{Framing, Outcome, Transport, nap};
 
 /// `asynchronous` makes the handlers of `add` and `echo` futures that are ready at once.
-pub(super) fn serve(transport: Transport, framing: Framing, asynchronous: bool) -> Outcome {
+pub(super) fn serve(
+    transport: Transport,
+    framing: Framing,
+    asynchronous: bool,
+    one_thread: bool,
+) -> Outcome {
     let router = match asynchronous {
         false => Router::new()
             .method("add", |(a, b): (i64, i64)| Ok(a + b))
@@ -28,8 +33,8 @@ pub(super) fn serve(transport: Transport, framing: Framing, asynchronous: bool) 
     };
     // One thread for a pipe, as a plug-in would have; all cores for a server.
     let mut runtime = match transport {
-        Transport::Stdio => tokio::runtime::Builder::new_current_thread(),
-        Transport::Tcp => tokio::runtime::Builder::new_multi_thread(),
+        Transport::Tcp if !one_thread => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
     };
     runtime.enable_all().build()?.block_on(async {
         let server = caudal::serve(endpoint, router).await?;

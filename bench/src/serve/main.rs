@@ -1,4 +1,6 @@
-//! `serve CONTESTANT stdio|tcp [line|header]`: a server with the method `add`.
+//! `serve CONTESTANT stdio|tcp [line|header] [one]`: a server with the method `add`; `one`
+//! is for callgrind, a runtime of one thread: what threads say to each other is different
+//! on every run.
 //!
 //! ```text
 //! bare           every framing and transport; also knows `echo` and `place`
@@ -56,9 +58,12 @@ fn run(arguments: &[&str]) -> Outcome {
         [name, transport @ ("http" | "ws")] => return web::serve(name, transport, false),
         [name, transport @ ("http" | "ws"), "one"] => return web::serve(name, transport, true),
         [name, transport] => (name, transport, "line"),
-        [name, transport, framing] => (name, transport, framing),
-        _ => return Err("serve CONTESTANT stdio|tcp [line|header]".into()),
+        [name, transport, framing] | [name, transport, framing, "one"] => {
+            (name, transport, framing)
+        }
+        _ => return Err("serve CONTESTANT stdio|tcp [line|header] [one]".into()),
     };
+    let one_thread = arguments.last() == Some(&"one");
     let transport = match transport {
         "stdio" => Transport::Stdio,
         "tcp" => Transport::Tcp,
@@ -71,8 +76,8 @@ fn run(arguments: &[&str]) -> Outcome {
     };
     match name {
         "bare" => bare::serve(transport, framing),
-        "caudal" => caudal::serve(transport, framing, false),
-        "caudal-async" => caudal::serve(transport, framing, true),
+        "caudal" => caudal::serve(transport, framing, false, one_thread),
+        "caudal-async" => caudal::serve(transport, framing, true, one_thread),
         "caudal-waiting" => waiting::serve(),
         _ => Err(format!("no contestant `{name}`").into()),
     }

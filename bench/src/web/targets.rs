@@ -2,6 +2,7 @@
 
 use super::Measures;
 use super::calls::Calls;
+use crate::table::number;
 use crate::target::Target;
 use crate::time::Spread;
 use crate::wire::{Race, Traffic, percent, why};
@@ -30,7 +31,15 @@ fn served(measures: &Measures) -> Vec<Target> {
         let woken = "the wakeups of 64 connections and the kernel's part are most of a call";
         let post = name == "post";
         let reaching = if post { 0.0 } else { must };
+        let floor = race
+            .ratio("hyper", base)
+            .filter(|_| post && base != "hyper");
+        let floor = floor.map(|floor| {
+            let floor = number(floor.median);
+            format!("hyper alone, which answers with a fixed body, is at {floor}")
+        });
         why::all([
+            floor,
             post.then(|| woken.to_owned()),
             race.instructed("caudal", base, reaching),
             race.worked("caudal", base, reaching),
