@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -87,7 +87,8 @@ impl<F: Future> Together<F> {
                 continue;
             };
             let Some((future, own)) = entry else { continue };
-            own.is_woken.store(false, Release);
+            // What was done before it was woken is seen, also by whom it was woken twice.
+            own.is_woken.swap(false, AcqRel);
             let waker = Waker::from(Arc::clone(own));
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 *entry = None;
