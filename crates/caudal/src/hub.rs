@@ -1,5 +1,6 @@
 //! The connections of one server: what they share, and how they end together.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub(crate) struct Hub {
     pub(crate) stop: CancellationToken,
     /// Whether it has fired, for those who ask often.
     stopping: AtomicBool,
+    /// Whether a connection was refused since the last that was not.
+    refused: AtomicBool,
     /// By when what still runs is to end, once that is known.
     deadline: Mutex<Option<Instant>>,
     connections: Mutex<Connections>,
@@ -79,6 +82,7 @@ impl Hub {
             config: Arc::new(config),
             stop: CancellationToken::new(),
             stopping: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
             deadline: Mutex::default(),
             connections: Mutex::default(),
             held: watch::Sender::new(0),
@@ -118,6 +122,7 @@ impl Hub {
 
     /// Counts a connection until what is returned is dropped.
     pub(crate) fn attend(self: &Arc<Self>, link: &Arc<Link>) -> Attended {
+        self.refused.store(false, Relaxed);
         let mut connections = self.lock();
         connections.accepted += 1;
         let key = connections.open.insert(Arc::clone(link));
@@ -128,6 +133,16 @@ impl Hub {
     #[cfg(feature = "http")]
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Relaxed)
+    }
+
+    /// Logs that a connection was refused: the first of many aloud, since anybody can make
+    /// more of them.
+    pub(crate) fn log_refused(&self, remote: Option<SocketAddr>) {
+        let why = "a connection was refused: too many";
+        match self.refused.swap(true, Relaxed) {
+            false => tracing::warn!(target: "caudal", ?remote, "{why}"),
+            true => tracing::debug!(target: "caudal", ?remote, "{why}"),
+        }
     }
 
     pub(crate) fn has_room(&self) -> bool {

@@ -175,7 +175,7 @@ async fn accept(hub: Held, listener: Listener, framing: Framing) {
         };
         match accepted {
             Ok(transport) if hub.has_room() => drop(hub.start(transport)),
-            Ok(_) => tracing::warn!(target: "caudal", "a connection was refused: too many"),
+            Ok(_) => hub.log_refused(None),
             Err(error) => transport::accept_failed(&error).await,
         }
     }

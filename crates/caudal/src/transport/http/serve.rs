@@ -111,8 +111,7 @@ impl Listener {
             Err(error) => return accept_failed(&error).await,
         };
         let Some(seat) = Seat::take(&self.seats, Some(remote.ip()), self.most) else {
-            tracing::warn!(target: "caudal", %remote, "a connection was refused: too many");
-            return;
+            return hub.log_refused(Some(remote));
         };
         let place = Arc::new(Place {
             seat,
