@@ -55,7 +55,8 @@ pub(crate) async fn answer(
     let text = match begun {
         Dispatched::Done => written,
         Dispatched::Later(later) => Box::pin(peer::run(link, later)).await.freeze(),
-        Dispatched::Batch(batch, waiting) => Box::pin(wait(link, batch, waiting)).await.freeze(),
+        // What comes alone is cancelled by going away.
+        Dispatched::Batch(batch, waiting, _) => Box::pin(wait(link, batch, waiting)).await.freeze(),
     };
     if text.is_empty() {
         return None;

@@ -101,7 +101,7 @@ impl fmt::Debug for Config {
 /// | a method's name | 256 bytes | cannot be registered, so it is -32601 |
 /// | [`in_flight`](Self::in_flight) | 1,024 requests | -32000 `Server overloaded`; what runs goes on |
 /// | the same, of one server's calls that [finish though they were cancelled](crate::Method::finish_when_cancelled) | 1,024 calls | -32000 for such methods |
-/// | [`queue`](Self::queue) | 4 MiB | reading stops until the handler in front has finished |
+/// | [`queue`](Self::queue) | 4 MiB, and `in_flight` messages, those of batches too | reading stops until the handler in front has finished |
 /// | [`output`](Self::output) | 4 MiB | callers and replies wait, no further request starts; over HTTP/2, where each answer has a stream of its own, -32000 |
 /// | [`pending`](Self::pending) | 1,024 calls | [`CallError::TooManyPending`](crate::CallError::TooManyPending) |
 /// | [`connections`](Self::connections) | 10,000 | a further one is closed at once |
@@ -118,6 +118,9 @@ impl fmt::Debug for Config {
 pub struct Limits {
     /// Requests of the other side that run or wait to run. As many calls of one server
     /// may go on after they were cancelled, whether their connection is there or not.
+    ///
+    /// What their handlers keep in memory is the handlers' own: params are of at most
+    /// [`Policy::max_message`](crate::Policy::max_message) bytes each.
     pub in_flight: usize,
     /// Bytes of messages that wait behind a notification or a serial method.
     pub queue: usize,

@@ -125,9 +125,16 @@ pub(crate) struct Maker<'c, 'a> {
     pub(crate) id: Option<Id<'a>>,
     pub(crate) trace: Option<Box<TraceContext>>,
     pub(crate) context: Option<Context>,
+    /// Whether the method is a serial one.
+    pub(crate) serial: bool,
 }
 
 impl Maker<'_, '_> {
+    /// Whether no other message may start before the call has ended.
+    pub(crate) fn holds(&self) -> bool {
+        self.id.is_none() || self.serial
+    }
+
     pub(crate) fn context(&mut self) -> Context {
         let make = || {
             Context(Arc::new(Inner {

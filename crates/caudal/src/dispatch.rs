@@ -13,8 +13,8 @@ use std::task::{self, Poll};
 
 use bytes::BytesMut;
 use caudal_core::{
-    Decoder, ErrorDetail, FrameError, Framing, Id, Invalid, InvalidKind, JsonRpcError, Message,
-    Notification, RawJson, Request, decode, encode,
+    Decoder, ErrorCode, ErrorDetail, FrameError, Framing, Id, Invalid, InvalidKind, JsonRpcError,
+    Message, Notification, RawJson, Request, decode, encode,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,7 +23,7 @@ use crate::batch::Batch;
 use crate::context::{Context, Maker};
 use crate::handler::{Running, Settings};
 use crate::incident;
-use crate::peer::Link;
+use crate::peer::{Link, SameId};
 use crate::router::Router;
 use crate::trace::{self, TraceContext, TracePlace, Traces};
 use crate::watched::{Watched, shown};
@@ -58,8 +58,9 @@ pub(crate) enum Dispatched {
     Done,
     /// One call goes on.
     Later(Later),
-    /// Some calls of a batch go on, each for the place in it.
-    Batch(Batch, Vec<(Option<usize>, Later)>),
+    /// Some calls of a batch go on, each for the place in it, and these are to be
+    /// cancelled when they do.
+    Batch(Batch, Vec<(Option<usize>, Later)>, Vec<SameId>),
 }
 
 /// A call whose params its handler will read.
@@ -275,7 +276,13 @@ impl Exchange<'_> {
         tracing::debug!(target: "caudal", cause = %invalid.cause, "a message is not valid");
         match invalid.kind {
             InvalidKind::Request => {
-                self.error(invalid.id, &invalid.to_wire(self.link.detail()));
+                let garbage = invalid.code == ErrorCode::PARSE_ERROR;
+                if !garbage {
+                    self.link.understands();
+                }
+                if !garbage || self.link.answers_garbage() {
+                    self.error(invalid.id, &invalid.to_wire(self.link.detail()));
+                }
             }
             InvalidKind::Response => self.link.settle_invalid(invalid),
             _ => {}
@@ -286,7 +293,9 @@ impl Exchange<'_> {
     pub(crate) fn bad_frame(&mut self, error: &FrameError) {
         self.link.stats.invalid();
         tracing::debug!(target: "caudal", %error, "a frame is not valid");
-        self.error(Id::NULL, &error.to_wire(self.link.detail()));
+        if matches!(error, FrameError::TooLarge { .. }) || self.link.answers_garbage() {
+            self.error(Id::NULL, &error.to_wire(self.link.detail()));
+        }
     }
 }
 
@@ -427,6 +436,7 @@ fn call<'a>(
         id: None,
         trace: exchange.trace.take(),
         context: None,
+        serial: route.method.settings.serial,
     };
     let invoke = &route.method.invoke;
     let invoked =
@@ -453,8 +463,16 @@ fn batch(
 ) -> Dispatched {
     let (link, caller) = (exchange.link, exchange.caller);
     let mut batch = Batch::with_room(entries.len());
-    let mut later = Vec::new();
+    let (mut later, mut cancelled) = (Vec::new(), Vec::new());
     for message in entries {
+        // It may mean one of this very batch, none of which goes on yet.
+        if let Message::Notification(Notification { method, params, .. }) = message
+            && let Some(id) = link.cancelled_by(method, *params)
+        {
+            traces.next(message);
+            cancelled.extend(id);
+            continue;
+        }
         let place = batch.begin();
         let mut inner = Exchange::for_entry(link, &mut batch.text);
         inner.caller = caller;
@@ -477,10 +495,11 @@ fn batch(
         }
     }
     if later.is_empty() {
+        cancelled.iter().for_each(|id| link.cancel(id));
         batch.write(exchange);
         return Dispatched::Done;
     }
-    Dispatched::Batch(batch, later)
+    Dispatched::Batch(batch, later, cancelled)
 }
 
 impl Exchange<'_> {

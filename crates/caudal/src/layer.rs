@@ -37,6 +37,8 @@ use crate::handler::{BoxFuture, Invoke, Settings, first_poll};
 pub struct Incoming {
     context: Context,
     params: Option<Box<RawValue>>,
+    /// Whether the method is a serial one.
+    serial: bool,
 }
 
 impl Incoming {
@@ -81,6 +83,7 @@ impl Incoming {
             id: self.context.id(),
             trace: None,
             context: Some(self.context.clone()),
+            serial: self.serial,
         };
         Ok((maker, params))
     }
@@ -147,7 +150,11 @@ where
         };
         maker.id = id;
         let context = maker.context();
-        let future = self.call(Incoming { context, params });
+        let future = self.call(Incoming {
+            context,
+            params,
+            serial: settings.serial,
+        });
         first_poll(Box::pin(future), id, maker, exchange, settings)
     }
 

@@ -328,8 +328,8 @@ impl Router {
     /// where bytes come and go by other means.
     ///
     /// `None` means that no answer is owed. Handlers run in the caller's own
-    /// task; [`Context::peer`] has nobody to call. A blocking handler or one with
-    /// a timeout needs a tokio runtime, as ever.
+    /// task; [`Context::peer`] has nobody to call. A blocking handler, one with a
+    /// timeout, and one that finishes though it is cancelled need a tokio runtime, as ever.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {

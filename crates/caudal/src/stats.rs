@@ -110,8 +110,13 @@ impl Counters {
         self.calls_failed.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn notified(&self) {
-        self.notifications.fetch_add(1, Relaxed);
+    pub(crate) fn notified(&self, messages: u64) {
+        self.notifications.fetch_add(messages, Relaxed);
+    }
+
+    /// How many messages of the other side were run.
+    pub(crate) fn run(&self) -> u64 {
+        self.requests_served.load(Relaxed) + self.notifications_served.load(Relaxed)
     }
 
     pub(crate) fn late_reply(&self) {

@@ -1056,6 +1056,19 @@ async fn a_spawned_method_leaves_the_connection_free() {
     spinning.await.unwrap().unwrap();
 }
 
+#[tokio::test]
+async fn notifications_of_a_batch_are_counted_when_they_are_sent() {
+    let (peer, server) = Peer::pair(Router::new(), calculator());
+    let mut batch = peer.batch();
+    batch.notify("log", ("one",)).unwrap();
+    batch.notify("log", ("two",)).unwrap();
+    assert_eq!(peer.stats().notifications, 0);
+    batch.send().await.unwrap();
+    assert_eq!(peer.stats().notifications, 2);
+    peer.call::<_, i64>("add", (1, 2)).await.unwrap();
+    assert_eq!(server.stats().notifications_served, 2);
+}
+
 /// A batch that comes while the peer shuts down is refused entry by entry.
 #[tokio::test]
 async fn a_batch_during_a_shutdown_is_refused_as_a_batch() {

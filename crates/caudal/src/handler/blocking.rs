@@ -9,9 +9,10 @@ use crate::peer::Link;
 /// Runs a plain function where it may block.
 pub(super) async fn on_blocking_pool<R: IntoResult>(
     link: Arc<Link>,
+    holds: bool,
     work: impl FnOnce() -> R + Send + 'static,
 ) -> R {
-    let job = Job::new(link);
+    let job = Job::new(link, holds);
     // Dropped with the work, also if that never begins.
     let done = Done(Arc::clone(&job));
     let mut handle = Abandoned(
@@ -33,9 +34,11 @@ pub(super) async fn on_blocking_pool<R: IntoResult>(
 }
 
 /// Work on the blocking pool, which cannot be stopped: as long as it runs it counts
-/// as in flight, also when nobody waits for it any more.
+/// as in flight, and holds up what may not start beside it, also when nobody waits for it
+/// any more.
 struct Job {
     link: Arc<Link>,
+    holds: bool,
     state: AtomicU8,
 }
 
@@ -44,9 +47,9 @@ const DONE: u8 = 1;
 const ABANDONED: u8 = 2;
 
 impl Job {
-    fn new(link: Arc<Link>) -> Arc<Self> {
+    fn new(link: Arc<Link>, holds: bool) -> Arc<Self> {
         let state = AtomicU8::new(RUNS);
-        Arc::new(Self { link, state })
+        Arc::new(Self { link, holds, state })
     }
 }
 
@@ -55,7 +58,7 @@ struct Done(Arc<Job>);
 impl Drop for Done {
     fn drop(&mut self) {
         if self.0.state.swap(DONE, Ordering::AcqRel) == ABANDONED {
-            self.0.link.leave_late();
+            self.0.link.leave_late(self.0.holds);
         }
     }
 }
@@ -65,15 +68,18 @@ struct Abandoned<R>(Arc<Job>, tokio::task::JoinHandle<R>);
 
 impl<R> Drop for Abandoned<R> {
     fn drop(&mut self) {
-        let Job { link, state } = &*self.0;
+        let Job { link, holds, state } = &*self.0;
         link.count_in_flight(true);
+        if *holds {
+            link.hold();
+        }
         let order = Ordering::AcqRel;
         if state
             .compare_exchange(RUNS, ABANDONED, order, Ordering::Acquire)
             .is_err()
         {
             // It has ended with its call, which says so itself.
-            link.uncount_in_flight(true);
+            link.leave_late(*holds);
         }
         self.1.abort();
     }

@@ -104,6 +104,10 @@ impl Method {
     /// this is for an async one that computes before it waits. A plain function is
     /// not affected: one that takes long is for [`blocking`](Self::blocking).
     ///
+    /// Calls still start in the order in which they came: the next message waits until
+    /// the task runs. From then on the two overlap, so what a handler must see before the
+    /// next message changes it is no work for a spawned one.
+    ///
     /// ```
     /// let method = caudal::Method::new(|| async { Ok((0..1_000).sum::<u64>()) }).spawn();
     /// # let _ = method;
@@ -115,8 +119,9 @@ impl Method {
     }
 
     /// Ends a call that takes longer, and answers -32001 `Request timed out`; zero
-    /// is for ever. A blocking handler goes on, unheard; a plain function cannot be
-    /// ended.
+    /// is for ever. A blocking handler goes on, unheard, and if it is [serial](Self::serial)
+    /// or served a notification, what follows waits for its end; a plain function cannot
+    /// be ended.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -296,9 +301,9 @@ macro_rules! shape {
                 Method::of(AsyncFn {
                     call: move |$cx: &mut Maker<'_, '_>, $params: $Params| {
                         let handler = Arc::clone(&handler);
-                        let link = Arc::clone($cx.link);
+                        let (link, holds) = (Arc::clone($cx.link), $cx.holds());
                         $(let $name = $make;)*
-                        on_blocking_pool(link, move || handler($($name),*))
+                        on_blocking_pool(link, holds, move || handler($($name),*))
                     },
                     shape: PhantomData,
                 })

@@ -41,6 +41,7 @@ pub struct Batch<'a> {
     link: &'a Arc<Link>,
     text: BytesMut,
     calls: Vec<Begun>,
+    notifications: u64,
     timeout: Duration,
     /// When the first of them times out.
     deadline: Option<Instant>,
@@ -54,6 +55,7 @@ impl<'a> Batch<'a> {
             link,
             text: BytesMut::new(),
             calls: Vec::new(),
+            notifications: 0,
             timeout: link.config.call_timeout,
             deadline: None,
             session: None,
@@ -101,7 +103,9 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// The params do not serialise. The batch is as it was.
     pub fn notify(&mut self, method: &str, params: impl Serialize) -> Result<(), CallError> {
-        self.add(|out| encode::notification(out, method, &params))
+        self.add(|out| encode::notification(out, method, &params))?;
+        self.notifications += 1;
+        Ok(())
     }
 
     fn add(
@@ -140,7 +144,10 @@ impl<'a> Batch<'a> {
         // Calls that were begun on a connection that is lost have failed.
         let sent = self.append(&frame).await;
         match sent {
-            Ok(()) => self.calls.clear(),
+            Ok(()) => {
+                self.link.stats.notified(self.notifications);
+                self.calls.clear();
+            }
             Err(CallError::Timeout) => self.abandon(|| CallError::Timeout),
             Err(_) => {}
         }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use super::link::{CallOptions, Extension, Link};
+use super::link::{CallOptions, Extension, Link, SameId};
 use crate::time::after;
 use crate::trace::{TraceContext, TracePlace};
 use crate::watched::shown;
@@ -102,7 +102,7 @@ impl<'a, P, T> Call<'a, P, T> {
             idempotent: self.idempotent,
             extend: extend.map(|(token, ceiling)| {
                 Box::new(Extension {
-                    token: token.to_string().into(),
+                    token: SameId::of_owned(token),
                     by: self.timeout,
                     ceiling: after(now, *ceiling),
                 })

@@ -237,7 +237,7 @@ impl Peer {
         if let Some(frame) = waits {
             self.link.append(None, &frame).await?;
         }
-        self.link.stats.notified();
+        self.link.stats.notified(1);
         Ok(())
     }
 

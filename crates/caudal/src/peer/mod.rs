@@ -16,7 +16,7 @@ mod session;
 pub use batch::{Batch, BatchReply};
 pub use call::{Call, CallFuture};
 pub use handle::Peer;
-pub(crate) use link::{Link, Order};
+pub(crate) use link::{Link, Order, SameId};
 #[cfg(feature = "session")]
 pub(crate) use link::{member, same_id};
 pub(crate) use running::run;

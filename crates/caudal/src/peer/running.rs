@@ -71,11 +71,14 @@ enum End {
 pub(super) fn spawn(link: &Arc<Link>, mut later: Later, place: Place) {
     let token = Token::of(link, &later);
     let holds = later.id.is_none() || later.settings.serial;
-    let (key, session) = link.enter(later.id.clone(), token.token.clone(), holds);
+    let (key, session) = link.enter(later.id.as_deref(), token.token.clone(), holds);
+    // Tasks need not begin in the order in which they are spawned.
+    let starts = later.settings.spawn.then(|| Starts::hold(link));
     let link = Arc::clone(link);
     let entered = Entered { link, key, holds };
     // Many of these may wait: what an async function takes by value is kept twice.
     tokio::spawn(async move {
+        drop(starts);
         let link = &entered.link;
         let framed = matches!(place, Place::Alone);
         let text = run_with(link, &mut later, &token, framed).await;
@@ -93,6 +96,23 @@ struct Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         self.link.leave(self.key, self.holds);
+    }
+}
+
+/// A call that is not started yet: until its task runs, or is dropped, no other message
+/// may start.
+struct Starts(Arc<Link>);
+
+impl Starts {
+    fn hold(link: &Arc<Link>) -> Self {
+        link.hold();
+        Self(Arc::clone(link))
+    }
+}
+
+impl Drop for Starts {
+    fn drop(&mut self) {
+        self.0.let_go();
     }
 }
 

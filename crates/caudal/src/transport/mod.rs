@@ -58,7 +58,8 @@ pub trait Transport: Send + Unpin + 'static {
     ///
     /// `out` holds whole messages in the [`framing`](Self::framing) of this
     /// transport, many of them if many are due; by default that is a newline
-    /// after each, and none within. It is called until `out` is empty; what was
+    /// after each, and none within. It is called until `out` is empty: at once after
+    /// [`Poll::Ready`], and after [`Poll::Pending`] when the task is woken. What was
     /// removed must be on its way before it returns [`Poll::Ready`] with nothing
     /// left.
     ///

@@ -168,6 +168,10 @@ impl<'t, T: Transport> Driver<'t, T> {
             frames += 1;
         };
         core.pace.received(frames);
+        if !core.may_read() {
+            // Nobody looks whether the rest of it has come.
+            core.whole_by = None;
+        }
         // Only what is begun and not done when there is nothing to read is late.
         if matches!(stop, Ok(Stop::Empty)) {
             let limit = core.link.config.message_timeout;
@@ -193,7 +197,16 @@ impl<'t, T: Transport> Driver<'t, T> {
             return Ok(());
         }
         let before = core.out.len();
-        let sent = transport.poll_send(cx, &mut core.out);
+        let sent = loop {
+            let left = core.out.len();
+            match transport.poll_send(cx, &mut core.out) {
+                // It may have taken a part only, and waits for nothing.
+                Poll::Ready(Ok(())) if core.out.is_empty() => break Poll::Ready(Ok(())),
+                Poll::Ready(Ok(())) if core.out.len() < left => {}
+                Poll::Ready(Ok(())) => break Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                other => break other,
+            }
+        };
         let count = before - core.out.len();
         core.link.stats.sent(count);
         if core.read_by.is_some() {
@@ -206,7 +219,7 @@ impl<'t, T: Transport> Driver<'t, T> {
         }
         core.is_active();
         match sent {
-            Poll::Ready(Ok(())) if core.out.is_empty() => {
+            Poll::Ready(Ok(())) => {
                 if core.stalled || core.link.is_room_wanted() {
                     core.stalled = false;
                     core.link.set_unsent(0);
@@ -222,7 +235,7 @@ impl<'t, T: Transport> Driver<'t, T> {
                 }
                 None => CloseReason::failed(error),
             }),
-            _ => {
+            Poll::Pending => {
                 core.stalled = true;
                 core.link.set_unsent(core.out.len());
                 Ok(())
@@ -433,7 +446,7 @@ impl Core {
         match dispatched {
             Dispatched::Done => {}
             Dispatched::Later(later) => running::spawn(&self.link, later, Place::Alone),
-            Dispatched::Batch(batch, calls) => {
+            Dispatched::Batch(batch, calls, cancelled) => {
                 if batch.is_complete() {
                     batch.write(&mut self.exchange());
                 }
@@ -445,6 +458,7 @@ impl Core {
                     };
                     running::spawn(&self.link, call, place);
                 }
+                cancelled.iter().for_each(|id| self.link.cancel(id));
             }
         }
     }

@@ -2,14 +2,16 @@
 
 use std::collections::VecDeque;
 
-use caudal_core::{Id, Message};
+use caudal_core::Message;
 
-use crate::peer::link::same_id;
+use crate::peer::SameId;
 
 /// Messages that wait their turn, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     frames: VecDeque<Queued>,
+    /// How many messages these are; a batch is as many as are in it.
+    messages: usize,
     bytes: usize,
 }
 
@@ -17,18 +19,21 @@ pub(super) struct Queue {
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) frame: Box<[u8]>,
+    /// Whether it came when nothing new was to be taken in.
+    pub(super) is_late: bool,
+    messages: usize,
     asks: Asks,
 }
 
-/// What a message that waits asks for; ids are JSON text.
+/// What a message that waits asks for; ids only where they can be cancelled.
 #[derive(Debug)]
 enum Asks {
     Nothing,
-    One(Box<str>),
+    One(Option<SameId>),
     /// A batch, of which some may be cancelled before it starts.
     Many {
-        open: Vec<Box<str>>,
-        cancelled: Vec<Box<str>>,
+        open: Vec<SameId>,
+        cancelled: Vec<SameId>,
     },
 }
 
@@ -39,7 +44,7 @@ impl Queued {
     }
 
     /// Which requests of a batch are to be cancelled as soon as it has started.
-    pub(super) fn cancelled(&self) -> &[Box<str>] {
+    pub(super) fn cancelled(&self) -> &[SameId] {
         match &self.asks {
             Asks::Many { cancelled, .. } => cancelled,
             _ => &[],
@@ -58,52 +63,66 @@ impl Queue {
 
     /// Whether nothing more should be taken in.
     pub(super) fn is_full(&self, messages: usize, bytes: usize) -> bool {
-        !self.is_empty() && (self.frames.len() >= messages || self.bytes >= bytes)
+        !self.is_empty() && (self.messages >= messages || self.bytes >= bytes)
     }
 
-    pub(super) fn push(&mut self, frame: &[u8], message: &Message<'_>) {
+    /// `cancels` says whether a request can be cancelled by its id.
+    pub(super) fn push(
+        &mut self,
+        frame: &[u8],
+        message: &Message<'_>,
+        is_late: bool,
+        cancels: bool,
+    ) {
         let id = |message: &Message<'_>| match message {
-            Message::Request(request) => Some(request.id.as_str().into()),
+            Message::Request(request) if cancels => Some(SameId::of(request.id)),
             _ => None,
         };
-        let asks = match message {
-            Message::Batch(entries) => Asks::Many {
-                open: entries.iter().filter_map(id).collect(),
-                cancelled: Vec::new(),
-            },
-            message => id(message).map_or(Asks::Nothing, Asks::One),
+        let (messages, asks) = match message {
+            Message::Batch(entries) => {
+                let open = entries.iter().filter_map(id).collect();
+                let cancelled = Vec::new();
+                (entries.len().max(1), Asks::Many { open, cancelled })
+            }
+            Message::Request(_) => (1, Asks::One(id(message))),
+            _ => (1, Asks::Nothing),
         };
+        self.messages += messages;
         self.bytes += frame.len();
-        let frame = frame.into();
-        self.frames.push_back(Queued { frame, asks });
+        self.frames.push_back(Queued {
+            frame: frame.into(),
+            is_late,
+            messages,
+            asks,
+        });
     }
 
     pub(super) fn pop(&mut self) -> Option<Queued> {
-        let queued = self.frames.pop_front()?;
+        self.take(0)
+    }
+
+    fn take(&mut self, place: usize) -> Option<Queued> {
+        let queued = self.frames.remove(place)?;
+        self.messages -= queued.messages;
         self.bytes -= queued.frame.len();
         Some(queued)
     }
 
-    /// Takes out the first request with this id; `false` if there is none. One in a
-    /// batch stays in it, and is noted.
-    pub(super) fn cancel(&mut self, id: Id<'_>) -> bool {
-        let same = |own: &str| same_id(own, id.as_str());
+    /// Takes out the first request with this id, if it is not in a batch: such a one stays
+    /// there, and is noted.
+    pub(super) fn cancel(&mut self, id: &SameId) -> Option<Queued> {
         for place in 0..self.frames.len() {
             match self.frames.get_mut(place).map(|queued| &mut queued.asks) {
-                Some(Asks::One(own)) if same(own) => {
-                    let taken = self.frames.remove(place);
-                    self.bytes -= taken.map_or(0, |taken| taken.frame.len());
-                    return true;
-                }
+                Some(Asks::One(Some(own))) if own == id => return self.take(place),
                 Some(Asks::Many { open, cancelled }) => {
-                    if let Some(own) = open.iter().position(|own| same(own)) {
+                    if let Some(own) = open.iter().position(|own| own == id) {
                         cancelled.push(open.swap_remove(own));
-                        return false;
+                        return None;
                     }
                 }
                 _ => {}
             }
         }
-        false
+        None
     }
 }

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use caudal_core::{Id, JsonRpcError, Message, Notification, RawJson, decode};
+use caudal_core::{JsonRpcError, Message, Notification, decode};
 
 use super::Core;
 use crate::batch::Batch;
 use crate::dispatch::Exchange;
-use crate::peer::link::member;
+use crate::peer::SameId;
 use crate::trace::Traces;
 use crate::transport::Transport;
 
@@ -37,18 +37,17 @@ impl Core {
         let queue_full = self
             .queue
             .is_full(link.config.limits.in_flight, link.config.limits.queue);
-        if let Message::Notification(Notification { method, params, .. }) = &message
-            && link.knows(method)
-        {
-            self.cancel_queued(method, *params);
+        if let Message::Notification(Notification { method, params, .. }) = &message {
+            if let Some(Some(id)) = link.cancelled_by(method, *params) {
+                self.cancel_queued(&id);
+            }
             if link.convention(method, *params) {
                 return;
             }
         }
         if link.is_output_full(self.out.len()) && !matches!(message, Message::Response(_)) {
             // Even a refusal needs room; reading stops when the queue is full.
-            link.count_in_flight(matches!(message, Message::Request(_)));
-            self.queue.push(frame, &message);
+            self.push(frame, &message);
             return;
         }
         match &message {
@@ -57,22 +56,29 @@ impl Core {
                 self.exchange().turn_away(request.id, refusing);
             }
             Message::Request(_) => {
-                link.count_in_flight(true);
-                self.queue.push(frame, &message);
+                self.push(frame, &message);
             }
             Message::Notification(_) if !self.must_wait() => self.start(&message, traces),
             Message::Notification(_) if queue_full => {
                 link.stats.dropped(1);
-                tracing::warn!(target: "caudal", "a notification was dropped: too many wait");
+                tracing::debug!(target: "caudal", "a notification was dropped: too many wait");
             }
             Message::Batch(entries) if entries.is_empty() => {}
             Message::Batch(entries) if self.refusing || (queue_full && self.must_wait()) => {
                 self.refuse_batch(entries);
             }
             Message::Batch(_) if !self.must_wait() => self.start(&message, traces),
-            Message::Notification(_) | Message::Batch(_) => self.queue.push(frame, &message),
+            Message::Notification(_) | Message::Batch(_) => self.push(frame, &message),
             _ => self.start(&message, traces),
         }
+    }
+
+    /// Lets a message wait its turn.
+    fn push(&mut self, frame: &[u8], message: &Message<'_>) {
+        let is_request = matches!(message, Message::Request(_));
+        self.link.count_in_flight(is_request);
+        let cancels = self.link.config.dialect.cancel.is_some();
+        self.queue.push(frame, message, self.refusing, cancels);
     }
 
     /// Answers a batch that there is no room for.
@@ -98,27 +104,18 @@ impl Core {
     }
 
     /// Answers a request that is cancelled before it has started.
-    fn cancel_queued(&mut self, method: &str, params: Option<RawJson<'_>>) {
+    fn cancel_queued(&mut self, id: &SameId) {
+        let Some(queued) = self.queue.cancel(id) else {
+            return;
+        };
         let link = Arc::clone(&self.link);
-        let Some(cancel) = link
-            .config
-            .dialect
-            .cancel
-            .as_ref()
-            .filter(|c| c.method == method)
-        else {
-            return;
-        };
-        let Some(id) = member(params, &cancel.member) else {
-            return;
-        };
-        let Ok(id) = Id::parse(&id) else { return };
-        if self.queue.cancel(id) {
-            link.uncount_in_flight(true);
-            if let Some(code) = cancel.answer {
-                let error = JsonRpcError::new(code, "Request cancelled");
-                self.exchange().error(id, &error);
-            }
+        link.uncount_in_flight(true);
+        let cancel = link.config.dialect.cancel.as_ref();
+        if let Some(code) = cancel.and_then(|cancel| cancel.answer)
+            && let Message::Request(request) = decode(&queued.frame, &link.config.policy)
+        {
+            let error = JsonRpcError::new(code, "Request cancelled");
+            self.exchange().error(request.id, &error);
         }
     }
 
@@ -143,7 +140,13 @@ impl Core {
             if let Message::Batch(entries) = &mut message {
                 entries.retain(|entry| !matches!(entry, Message::Response(_)));
             }
-            self.start(&message, traces);
+            match &message {
+                Message::Request(request) if queued.is_late => {
+                    self.exchange().turn_away(request.id, true);
+                }
+                Message::Batch(entries) if queued.is_late => self.refuse_batch(entries),
+                message => self.start(message, traces),
+            }
             queued.cancelled().iter().for_each(|id| link.cancel(id));
         }
     }

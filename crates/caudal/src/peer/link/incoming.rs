@@ -3,16 +3,21 @@
 
 use std::sync::atomic::Ordering::*;
 
-use caudal_core::{Id, RawJson};
+use caudal_core::RawJson;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Link;
+use super::{Link, SameId};
 use crate::time::after;
+
+/// So many messages in a row that are no JSON are answered.
+const GARBAGE: usize = 1000;
 
 /// A call of the other side that runs outside the driver.
 pub(super) struct RunningCall {
-    id: Option<Box<str>>,
+    is_request: bool,
+    /// Where it can be cancelled by it.
+    id: Option<SameId>,
     token: CancellationToken,
 }
 
@@ -31,31 +36,40 @@ impl Link {
                 .is_some_and(|progress| progress.method == method)
     }
 
+    /// Which request a notification cancels, if it names one; `None` if it is there for
+    /// something else.
+    pub(crate) fn cancelled_by(
+        &self,
+        method: &str,
+        params: Option<RawJson<'_>>,
+    ) -> Option<Option<SameId>> {
+        let cancel = self.config.dialect.cancel.as_ref();
+        let cancel = cancel.filter(|cancel| cancel.method == method)?;
+        let id = member(params, &cancel.member);
+        Some(id.and_then(|id| SameId::parse(&id)))
+    }
+
     /// Acts on a notification of the conventions; `true` if that was all.
     pub(crate) fn convention(&self, method: &str, params: Option<RawJson<'_>>) -> bool {
-        let dialect = &self.config.dialect;
-        match (&dialect.cancel, &dialect.progress) {
-            (Some(cancel), _) if cancel.method == method => {
-                if let Some(id) = member(params, &cancel.member) {
-                    self.cancel(&id);
-                }
-                true
-            }
-            (_, Some(progress)) if progress.method == method => {
-                if let Some(token) = member(params, &progress.member) {
-                    self.progress(&token);
-                }
-                // An application may listen to it as well.
-                false
-            }
-            _ => false,
+        if let Some(id) = self.cancelled_by(method, params) {
+            id.iter().for_each(|id| self.cancel(id));
+            return true;
         }
+        if let Some(progress) = &self.config.dialect.progress
+            && progress.method == method
+            && let Some(token) = member(params, &progress.member)
+            && let Some(token) = SameId::parse(&token)
+        {
+            self.progress(&token);
+        }
+        // An application may listen to it as well.
+        false
     }
 
     /// Cancels what the other side has called under this id.
-    pub(crate) fn cancel(&self, id: &str) {
+    pub(crate) fn cancel(&self, id: &SameId) {
         let shared = self.lock();
-        let same = |call: &&RunningCall| call.id.as_deref().is_some_and(|own| same_id(own, id));
+        let same = |call: &&RunningCall| call.id.as_ref() == Some(id);
         let running = shared.running.iter().map(|(_, call)| call);
         let tokens: Vec<_> = running
             .filter(same)
@@ -66,13 +80,13 @@ impl Link {
     }
 
     /// Moves the deadline of the call that reports progress under this token.
-    fn progress(&self, token: &str) {
+    fn progress(&self, token: &SameId) {
         let mut guard = self.lock();
         let shared = &mut *guard;
         let now = Instant::now();
         for (_, waiting) in &shared.calls {
             if let Some(extend) = &waiting.extend
-                && same_id(&extend.token, token)
+                && extend.token == *token
             {
                 let deadline = after(now, extend.by).min(extend.ceiling);
                 shared
@@ -81,6 +95,30 @@ impl Link {
             }
         }
         self.call_driver(shared);
+    }
+
+    /// Whether a message that is no JSON is answered. Where nothing else comes, the other
+    /// side may not understand the answers either, and answer them in the same way for ever.
+    #[cold]
+    pub(crate) fn answers_garbage(&self) -> bool {
+        let run = self.stats.run();
+        if self.run_before.swap(run, Relaxed) != run {
+            self.understands();
+        }
+        let before = self.garbage.fetch_add(1, Relaxed);
+        if before == GARBAGE && !self.leads_nowhere {
+            tracing::warn!(
+                target: "caudal",
+                "{GARBAGE} messages in a row are no JSON, and further ones are not answered: \
+                 does the other side use another framing?",
+            );
+        }
+        before < GARBAGE || self.leads_nowhere
+    }
+
+    /// Notes that something came which is JSON.
+    pub(crate) fn understands(&self) {
+        self.garbage.store(0, Relaxed);
     }
 
     /// Whether no further request may start beside `more` that are about to.
@@ -116,17 +154,36 @@ impl Link {
     /// Notes a call that runs outside the driver.
     pub(crate) fn enter(
         &self,
-        id: Option<Box<str>>,
+        id: Option<&str>,
         token: CancellationToken,
         holds: bool,
     ) -> (usize, u64) {
         self.count_in_flight(id.is_some());
         if holds {
-            self.barriers.fetch_add(1, AcqRel);
+            self.hold();
         }
+        let call = RunningCall {
+            is_request: id.is_some(),
+            id: match self.config.dialect.cancel {
+                Some(_) => id.and_then(SameId::parse),
+                None => None,
+            },
+            token,
+        };
         let mut shared = self.lock();
-        let key = shared.running.insert(RunningCall { id, token });
+        let key = shared.running.insert(call);
         (key, shared.session)
+    }
+
+    /// Lets no further message start until [`let_go`](Self::let_go).
+    pub(crate) fn hold(&self) {
+        self.barriers.fetch_add(1, AcqRel);
+    }
+
+    pub(crate) fn let_go(&self) {
+        let mut shared = self.lock();
+        self.barriers.fetch_sub(1, AcqRel);
+        self.call_driver(&mut shared);
     }
 
     /// A token that fires when the session ends, if nothing fires it before.
@@ -171,9 +228,12 @@ impl Link {
     }
 
     /// Notes that work has ended that went on without its call.
-    pub(crate) fn leave_late(&self) {
+    pub(crate) fn leave_late(&self, held: bool) {
         let mut shared = self.lock();
         self.uncount_in_flight(true);
+        if held {
+            self.barriers.fetch_sub(1, AcqRel);
+        }
         self.call_driver(&mut shared);
     }
 
@@ -181,7 +241,7 @@ impl Link {
     pub(crate) fn leave(&self, key: usize, holds: bool) {
         let mut shared = self.lock();
         let call = shared.running.remove(key);
-        self.uncount_in_flight(call.id.is_some());
+        self.uncount_in_flight(call.is_request);
         if holds {
             self.barriers.fetch_sub(1, AcqRel);
         }
@@ -197,18 +257,7 @@ pub(crate) fn member(params: Option<RawJson<'_>>, name: &str) -> Option<String> 
 }
 
 /// Whether two JSON texts are the same id.
+#[cfg(feature = "session")]
 pub(crate) fn same_id(one: &str, other: &str) -> bool {
-    if one == other {
-        return true;
-    }
-    match (Id::parse(one), Id::parse(other)) {
-        (Ok(one), Ok(other)) => match (one.as_i64(), other.as_i64()) {
-            (Some(one), Some(other)) => one == other,
-            (None, None) => one
-                .as_string()
-                .is_some_and(|one| other.as_string() == Some(one)),
-            _ => false,
-        },
-        _ => false,
-    }
+    one == other || SameId::parse(one).is_some_and(|one| SameId::parse(other) == Some(one))
 }

@@ -6,10 +6,11 @@
 
 mod incoming;
 mod outgoing;
+mod same;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 
@@ -27,9 +28,11 @@ use crate::stats::{Counters, Stats};
 use crate::tap::{Direction, Tap};
 
 use incoming::RunningCall;
+#[cfg(feature = "session")]
 pub(crate) use incoming::{member, same_id};
 pub(crate) use outgoing::{Begun, CallOptions, Extension};
 use outgoing::{Outcome, Waiting};
+pub(crate) use same::SameId;
 
 /// What the task of a connection and everybody who uses it share.
 pub(crate) struct Link {
@@ -62,6 +65,10 @@ pub(crate) struct Link {
     /// Calls that must finish before the next message starts.
     barriers: AtomicUsize,
     state: watch::Sender<State>,
+    /// Messages in a row that were no JSON,
+    garbage: AtomicUsize,
+    /// and how many were run before them.
+    run_before: AtomicU64,
 }
 
 struct Shared {
@@ -159,6 +166,8 @@ impl Link {
             in_flight: AtomicUsize::new(0),
             barriers: AtomicUsize::new(0),
             state: watch::Sender::new(state),
+            garbage: AtomicUsize::new(0),
+            run_before: AtomicU64::new(0),
         }
     }
 

@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use caudal_core::{CallError, CallId, CloseReason, Id, Invalid, Response};
 use tokio::time::Instant;
 
-use super::{Link, Shared, closed};
+use super::{Link, SameId, Shared, closed};
 
 /// A call of ours.
 pub(super) struct Waiting {
@@ -34,8 +34,7 @@ pub(super) enum Outcome {
 /// Lets progress move a deadline.
 #[derive(Clone, Debug)]
 pub(crate) struct Extension {
-    /// The token's JSON text.
-    pub(crate) token: Box<str>,
+    pub(crate) token: SameId,
     pub(crate) by: Duration,
     pub(crate) ceiling: Instant,
 }
@@ -262,6 +261,7 @@ impl Link {
     }
 
     fn settle_with(&self, id: Id<'_>, outcome: Result<Box<str>, CallError>) {
+        self.understands();
         let mut shared = self.lock();
         match shared.pending.take(id) {
             Some(key) => {

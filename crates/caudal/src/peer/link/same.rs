@@ -1,0 +1,62 @@
+//! Ids as they are compared: spelled otherwise, an id is still the same.
+
+use caudal_core::{Id, RequestId};
+
+/// An id, or the token of a progress report, to be compared with many others: read once,
+/// however many those are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SameId {
+    Number(i64),
+    /// With its escapes undone.
+    Text(Box<str>),
+    /// A number that does not fit, as it is spelled.
+    Odd(Box<str>),
+}
+
+impl SameId {
+    pub(crate) fn of(id: Id<'_>) -> Self {
+        match (id.as_i64(), id.as_string()) {
+            (Some(number), _) => Self::Number(number),
+            (None, Some(text)) => Self::Text(text.into()),
+            (None, None) => Self::Odd(id.as_str().into()),
+        }
+    }
+
+    pub(crate) fn of_owned(id: &RequestId) -> Self {
+        match id {
+            RequestId::Number(number) => Self::Number(*number),
+            RequestId::String(text) => Self::Text(text.as_str().into()),
+        }
+    }
+
+    /// `None` if that is the JSON text of no id.
+    pub(crate) fn parse(json: &str) -> Option<Self> {
+        Id::parse(json).ok().map(Self::of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SameId;
+
+    fn same(one: &str, other: &str) -> bool {
+        SameId::parse(one).unwrap() == SameId::parse(other).unwrap()
+    }
+
+    #[test]
+    fn spelling_makes_no_difference_and_kind_does() {
+        for (one, other) in [("7", "7.0"), (r#""a""#, r#""\u0061""#), ("1e400", "1e400")] {
+            assert!(same(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("7", "8"),
+            ("7", r#""7""#),
+            ("1e2", r#""1e2""#),
+            ("null", r#""null""#),
+        ] {
+            assert!(!same(one, other), "{one} {other}");
+        }
+        assert_eq!(SameId::parse("{}"), None);
+        assert_eq!(SameId::parse("seven"), None);
+    }
+}
