@@ -35,7 +35,7 @@ async fn spawned_calls_start_in_the_order_in_which_they_came() {
     let method = Method::new(move |cx: Context| {
         let log = spawned.clone();
         async move {
-            log.add(&cx.id().unwrap().to_string());
+            log.add(cx.id().unwrap().to_string());
             tokio::task::yield_now().await;
             Ok(())
         }
@@ -106,7 +106,7 @@ async fn serial_blocking_work_is_alone_until_it_ends_though_its_call_was_given_u
 #[tokio::test]
 async fn a_batch_may_cancel_what_is_in_it() {
     let router = Router::new()
-        .method("wait", || std::future::pending::<Result<(), _>>())
+        .method("wait", std::future::pending::<Result<(), _>>)
         .method("add", |(a, b): (i64, i64)| Ok(a + b));
     let (_server, mut raw) = Raw::serve(router, lsp());
     let cancel = notification("$/cancelRequest", r#"{"id":1}"#);
