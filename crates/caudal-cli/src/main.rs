@@ -5,6 +5,7 @@
 //!  ├→ call    params → endpoint → one call → result on stdout
 //!  │    └→ blame   or what went wrong
 //!  └→ serve   demo methods → banner → until a signal
+//!       └→ log     what the library warns of
 //! exit    how it ended: one number for each kind
 //! ```
 
@@ -16,6 +17,7 @@ mod endpoint;
 mod exit;
 mod findings;
 mod layout;
+mod log;
 mod params;
 mod serve;
 mod signals;

@@ -13,6 +13,7 @@ use crate::args::Serve;
 use crate::banner;
 use crate::endpoint::{self, TOKEN, Token, is_url};
 use crate::exit::{Exit, Failure, chain, complain};
+use crate::log;
 use crate::signals::Signals;
 
 /// So long what runs may go on after Ctrl-C.
@@ -24,6 +25,7 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
     let token = Token::find(serve.token)?;
     let mut options = options(&endpoint, token.as_ref(), serve.allow_host)?;
     options.tls = tls(&endpoint, serve.cert.zip(serve.key))?;
+    log::show();
     let mut listen = caudal::serve(&endpoint, demo::router())
         .config(demo::config())
         .http(options);

@@ -281,6 +281,25 @@ fn a_single_post_gets_no_ticks_and_hears_so() {
     assert!(body.contains("\"code\":1002"), "{body}");
 }
 
+/// The number in an answer is of use only if the log has it too.
+#[test]
+fn an_internal_error_is_logged_with_the_number_of_its_answer() {
+    let server = Served::on("http://127.0.0.1:0/rpc", &[]);
+    let outcome = run(&["call", &server.endpoint, "panic"]);
+    outcome.ends(5).complains(&["-32603"]);
+    let error: serde_json::Value = serde_json::from_str(&outcome.stderr).unwrap();
+    let number = error["data"]["correlation"].as_str().unwrap();
+    server.signal("TERM");
+    let log = server.end().stderr;
+    let mut lines = log.lines();
+    let line = lines.find(|line| line.contains(number)).unwrap();
+    assert!(line.starts_with("caudal: internal error"), "{log}");
+    for part in ["method=panic", "demo/mod.rs"] {
+        assert!(line.contains(part), "{log}");
+    }
+    assert_eq!(log.matches("boom").count(), 1, "{log}");
+}
+
 #[test]
 fn stdout_has_nothing_but_the_protocol() {
     let command = caudal(&["serve", "--listen", "stdio:"]);
