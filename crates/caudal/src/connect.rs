@@ -225,11 +225,7 @@ async fn open(dial: Arc<Dial>) -> Result<Box<dyn Transport>, Error> {
     match tokio::time::timeout(timeout, opened).await {
         Ok(Ok(transport)) => Ok(transport),
         Ok(Err(Some(cause))) => Err(connect(cause)),
-        Ok(Err(None)) => Err(Error::Unsupported {
-            endpoint: Box::new(endpoint.clone()),
-            verb: "connected to",
-            hint: "this transport is not built in",
-        }),
+        Ok(Err(None)) => Err(Error::not_built_in(endpoint, "connected to")),
         Err(_) => Err(Error::ConnectTimeout {
             endpoint: Box::new(endpoint.clone()),
         }),

@@ -6,7 +6,7 @@ use std::io;
 use caudal_core::EncodeError;
 use thiserror::Error;
 
-use crate::endpoint::{Address, Endpoint, EndpointError};
+use crate::endpoint::{Address, Downlink, Endpoint, EndpointError};
 use crate::incident::Chain;
 
 /// Why a server does not listen, or a client is not connected.
@@ -81,6 +81,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// What the transport of this address needs is not compiled in.
+    pub(crate) fn not_built_in(endpoint: &Endpoint, verb: &'static str) -> Self {
+        Self::Unsupported {
+            endpoint: Box::new(endpoint.clone()),
+            verb,
+            hint: missing_feature(endpoint.address()),
+        }
+    }
+
     /// Whether the same may succeed later, without any change here.
     ///
     /// - `true`: the other side is not there, or not yet; try again after a while
@@ -103,6 +112,37 @@ impl Error {
             Self::ConnectTimeout { .. } => true,
             _ => false,
         }
+    }
+}
+
+/// Which feature of this crate a transport needs.
+fn missing_feature(address: &Address) -> &'static str {
+    macro_rules! needs {
+        ($features:literal) => {
+            concat!(
+                "this transport is not built in; give caudal ",
+                $features,
+                " in Cargo.toml"
+            )
+        };
+    }
+    let (Address::Http { url, .. } | Address::WebSocket { url }) = address else {
+        return "this transport is not built in";
+    };
+    let secure = url.starts_with("https:") || url.starts_with("wss:");
+    let downlink = match address {
+        Address::Http { downlink, .. } => Some(downlink),
+        _ => None,
+    };
+    match (downlink, secure) {
+        (None, false) => needs!("the feature `ws`"),
+        (None, true) => needs!("the features `ws` and `tls`"),
+        (Some(Downlink::None), false) => needs!("the feature `http`"),
+        (Some(Downlink::None), true) => needs!("the features `http` and `tls`"),
+        (Some(Downlink::Sse), false) => needs!("the feature `sse`"),
+        (Some(Downlink::Sse), true) => needs!("the features `sse` and `tls`"),
+        (Some(Downlink::Poll), false) => needs!("the feature `polling`"),
+        (Some(Downlink::Poll), true) => needs!("the features `polling` and `tls`"),
     }
 }
 
@@ -157,5 +197,32 @@ fn connect_hint(endpoint: &Endpoint, cause: &io::Error) -> &'static str {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Chain(self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_built_in_names_its_feature() {
+        for (address, features) in [
+            ("http://a/rpc", "the feature `http`"),
+            ("https://a/rpc", "the features `http` and `tls`"),
+            ("http://a/rpc#sse", "the feature `sse`"),
+            ("https://a/rpc#poll", "the features `polling` and `tls`"),
+            ("ws://a/rpc", "the feature `ws`"),
+            ("wss://a/rpc", "the features `ws` and `tls`"),
+        ] {
+            let endpoint = address.parse().unwrap();
+            let error = Error::not_built_in(&endpoint, "served");
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "`{address}` cannot be served: this transport is not built in; \
+                     give caudal {features} in Cargo.toml"
+                ),
+            );
+        }
     }
 }

@@ -146,6 +146,14 @@
 //! wrong params or an unknown name is found there alone.
 //!
 //! # Features
+//! None is on by default: stdio, child processes, TCP, Unix sockets and memory need none.
+//! All that HTTP has is
+//! ```toml
+//! [dependencies]
+//! caudal = { version = "0.1", features = ["http", "ws", "sse", "polling", "webhook", "tls"] }
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
+//!
 //! | feature | what it adds |
 //! |---|---|
 //! | `http` | POST: [`serve`](crate::serve()) and [`connect`](crate::connect()) for `http://`, and a tower service to mount elsewhere |

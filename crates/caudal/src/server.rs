@@ -129,13 +129,7 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
                 hint: "a program is connected to, with `connect`",
             });
         }
-        _ => {
-            return Err(Error::Unsupported {
-                endpoint: Box::new(endpoint),
-                verb: "served",
-                hint: "this transport is not built in",
-            });
-        }
+        _ => return Err(Error::not_built_in(&endpoint, "served")),
     };
     let hub = Hub::new(router, config);
     tokio::spawn(accept(hub.hold(), listener, framing));

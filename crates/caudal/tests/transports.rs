@@ -1121,12 +1121,14 @@ async fn not_built_in() {
     let error = serve("ws://localhost:1", methods()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`ws://localhost:1` cannot be served: this transport is not built in"
+        "`ws://localhost:1` cannot be served: this transport is not built in; \
+         give caudal the feature `ws` in Cargo.toml"
     );
     let error = connect("ws://localhost:1").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`ws://localhost:1` cannot be connected to: this transport is not built in"
+        "`ws://localhost:1` cannot be connected to: this transport is not built in; \
+         give caudal the feature `ws` in Cargo.toml"
     );
     assert!(!error.is_recoverable());
 }
