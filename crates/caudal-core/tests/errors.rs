@@ -233,8 +233,25 @@ fn a_failed_call_becomes_an_answer() {
     let closed = CallError::Closed(CloseReason::failed(io::Error::other("secret")));
     let unknown = CallError::Remote(JsonRpcError::unknown_method("name"));
     let full = CallError::Remote(JsonRpcError::new(-32_000, "Server overloaded"));
-    for error in [closed, CallError::Timeout, unknown, full] {
-        let reason = format!("a call that the handler made failed: {error}");
+    let nowhere = CallError::AlreadyClosed(CloseReason::nowhere());
+    for (error, why) in [
+        (closed, "the connection is closed: the connection failed"),
+        (CallError::Timeout, "no answer came in time"),
+        (
+            unknown,
+            "the other side answered: Method not found: name (code -32601)",
+        ),
+        (
+            full,
+            "the other side answered: Server overloaded (code -32000)",
+        ),
+        (
+            nowhere,
+            "the message came alone (a single POST, or `Router::handle`), so there is no \
+             connection to call back on",
+        ),
+    ] {
+        let reason = format!("a call that the handler made failed: {why}");
         let answer = JsonRpcError::from(error);
         assert_eq!(answer.code, ErrorCode::INTERNAL_ERROR);
         assert_eq!(answer.data.unwrap()["reason"], reason);

@@ -531,11 +531,14 @@ async fn a_token_or_the_application_lets_callers_in() {
 async fn a_handler_cannot_call_back_on_a_single_post() {
     let server = serve().await;
     let answer = post(&server, r#"{"jsonrpc":"2.0","id":1,"method":"back"}"#).await;
-    assert_eq!(answer.json()["error"]["code"], -32603);
+    let error = answer.json()["error"].clone();
+    assert_eq!(error["code"], -32603);
+    let reason = error["data"]["reason"].as_str().unwrap();
+    assert!(reason.contains("single POST"), "{reason}");
     let reply = Router::new().method("back", |cx: Context| async move {
         use std::error::Error as _;
         let error = cx.peer().notify("hello", ()).await.unwrap_err();
-        let reason = error.source().and_then(|reason| reason.source());
+        let reason = error.source();
         Ok(format!(
             "{error}: {}",
             reason.map_or(String::new(), ToString::to_string)

@@ -130,7 +130,15 @@ impl From<CallError> for JsonRpcError {
         match error {
             CallError::Remote(error) if error.code.class() == CodeClass::Application => error,
             other => {
-                let reason = format!("a call that the handler made failed: {other}");
+                // What a reason itself says is known to be harmless; its source may not be.
+                let why = match &other {
+                    CallError::AlreadyClosed(reason) if reason.is_nowhere() => reason.to_string(),
+                    CallError::Closed(reason) | CallError::AlreadyClosed(reason) => {
+                        format!("{other}: {reason}")
+                    }
+                    other => other.to_string(),
+                };
+                let reason = format!("a call that the handler made failed: {why}");
                 Self::internal_error().and_data(json!({ "reason": reason }))
             }
         }
@@ -162,6 +170,7 @@ enum Cause {
     Local(Option<Arc<dyn StdError + Send + Sync>>),
     Remote(Option<Arc<dyn StdError + Send + Sync>>),
     Failed(Arc<dyn StdError + Send + Sync>),
+    Nowhere,
 }
 
 impl CloseReason {
@@ -225,6 +234,29 @@ impl CloseReason {
         Self(Cause::Failed(Arc::new(cause)))
     }
 
+    /// There never was one: the message came alone, so its sender cannot be called.
+    ///
+    /// ```
+    /// use caudal_core::CloseReason;
+    ///
+    /// let reason = CloseReason::nowhere();
+    /// assert!(reason.is_nowhere() && !reason.is_local() && !reason.is_remote());
+    /// ```
+    #[must_use]
+    pub const fn nowhere() -> Self {
+        Self(Cause::Nowhere)
+    }
+
+    /// Whether there never was a connection.
+    ///
+    /// ```
+    /// assert!(!caudal_core::CloseReason::local().is_nowhere());
+    /// ```
+    #[must_use]
+    pub const fn is_nowhere(&self) -> bool {
+        matches!(self.0, Cause::Nowhere)
+    }
+
     /// Whether this side closed it.
     ///
     /// ```
@@ -252,6 +284,10 @@ impl fmt::Display for CloseReason {
             Cause::Local(_) => "closed by this side",
             Cause::Remote(_) => "closed by the other side",
             Cause::Failed(_) => "the connection failed",
+            Cause::Nowhere => {
+                "the message came alone (a single POST, or `Router::handle`), so there is no \
+                 connection to call back on"
+            }
         })
     }
 }
@@ -262,7 +298,7 @@ impl StdError for CloseReason {
             Cause::Failed(cause) | Cause::Local(Some(cause)) | Cause::Remote(Some(cause)) => {
                 Some(cause.as_ref())
             }
-            Cause::Local(None) | Cause::Remote(None) => None,
+            Cause::Local(None) | Cause::Remote(None) | Cause::Nowhere => None,
         }
     }
 }

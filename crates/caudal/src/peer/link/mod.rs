@@ -191,7 +191,7 @@ impl Link {
             leads_nowhere: true,
             ..Self::make(config, Framing::Line, State::Connecting, false, none)
         });
-        link.close(CloseReason::failed(NoConnection));
+        link.close(CloseReason::nowhere());
         link.announce_closed(None);
         // Its calls go on all the same.
         link.lock().token = CancellationToken::new();
@@ -614,10 +614,3 @@ fn frames(framing: Framing, bytes: &[u8]) -> usize {
     reader.push(bytes);
     std::iter::from_fn(|| reader.advance().ok().filter(|found| *found)).count()
 }
-
-/// There is nobody to call.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the message came alone (a single POST, or `Router::handle`), so there is no connection to call back on"
-)]
-struct NoConnection;
