@@ -39,8 +39,7 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
         return not_secured(error);
     }
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<StatusError>()) {
-        let refused = not_let_in(error.status.as_u16().into());
-        return refused.unwrap_or((Exit::Protocol, PATH_HINT));
+        return refused_by(error.status.as_u16().into());
     }
     let command = matches!(endpoint.address(), Address::Command { .. });
     match cause.kind() {
@@ -92,12 +91,22 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
     }
 }
 
-/// What a status of HTTP says about who calls.
-fn not_let_in(status: u64) -> Option<(Exit, &'static str)> {
+/// What a status of HTTP says that comes without an answer.
+fn refused_by(status: u64) -> (Exit, &'static str) {
     match status {
-        401 => Some((Exit::Auth, TOKEN_HINT)),
-        403 => Some((Exit::Auth, LISTS_HINT)),
-        _ => None,
+        300..=399 => (
+            Exit::Protocol,
+            "redirects are not followed; call the address that it leads to",
+        ),
+        401 => (Exit::Auth, TOKEN_HINT),
+        403 => (Exit::Auth, LISTS_HINT),
+        407 => (
+            Exit::Auth,
+            "a proxy on the way wants to know who calls; `--header` can say it",
+        ),
+        429 | 502..=504 => (Exit::Unreachable, "try again later"),
+        500 => (Exit::Protocol, "the server's own log may say why"),
+        _ => (Exit::Protocol, PATH_HINT),
     }
 }
 
@@ -164,8 +173,10 @@ pub(crate) fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
             return violation(endpoint, &format!("{}: `{body}`", error.message));
         }
         let mut text = format!("`{endpoint}`: {}", error.message);
-        if exit == Exit::Auth
-            && let Some(reason) = body(error).map(str::trim)
+        if let Some(location) = member(error, "location") {
+            text = format!("{text} to `{location}`");
+        }
+        if let Some(reason) = member(error, "body").map(str::trim)
             && !reason.is_empty()
         {
             text = format!("{text}: {reason}");
@@ -179,12 +190,12 @@ pub(crate) fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
 /// The body of a response whose status says that all is well.
 fn unexpected(error: &JsonRpcError) -> Option<&str> {
     let status = error.data.as_ref()?.get("status")?.as_u64()?;
-    body(error).filter(|_| matches!(status, 200..=299))
+    member(error, "body").filter(|_| matches!(status, 200..=299))
 }
 
-/// What a server has said that did not answer.
-fn body(error: &JsonRpcError) -> Option<&str> {
-    error.data.as_ref()?.get("body")?.as_str()
+/// A text that the transport keeps of a response that was no answer.
+fn member<'e>(error: &'e JsonRpcError, name: &str) -> Option<&'e str> {
+    error.data.as_ref()?.get(name)?.as_str()
 }
 
 /// What the transport says in the form of an error: no server has sent it.
@@ -197,17 +208,18 @@ fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static st
     let status = member("status").and_then(serde_json::Value::as_u64);
     let is = |code: i64| error.code == code;
     match status {
-        Some(status) if is(REFUSED) => not_let_in(status),
-        Some(502..=504) if is(STATUS) => Some((Exit::Unreachable, "try again later")),
-        Some(_) if is(STATUS) => Some((Exit::Protocol, PATH_HINT)),
+        Some(status) if is(REFUSED) || is(STATUS) => Some(refused_by(status)),
         // What came is not even HTTP, and has no status.
         None if is(STATUS) && (member("sent").is_some() || member("body").is_some()) => {
             Some((Exit::Protocol, HTTP_HINT))
         }
-        None if is(LOST) && member("sent").is_some() => Some((
-            Exit::Unreachable,
-            "check the address, and that the server is running",
-        )),
+        None if is(LOST) => match member("sent")?.as_bool()? {
+            true => Some((Exit::Unreachable, "the server's own log may say why")),
+            false => Some((
+                Exit::Unreachable,
+                "check the address, and that the server is running",
+            )),
+        },
         None if is(TOO_LARGE) && error.data.is_none() => Some((Exit::Protocol, "")),
         _ => None,
     }
@@ -226,9 +238,16 @@ fn lost(endpoint: &Endpoint, reason: &CloseReason) -> Failure {
 
 /// Adds to `text` what the reason says about what to try.
 fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
-    let sorted = io_cause(reason).map(|cause| sort(endpoint, cause));
-    let exit = match sorted {
-        Some((Exit::Auth, hint)) => return Failure::new(Exit::Auth, with_hint(text, hint)),
+    let cause = io_cause(reason);
+    if let Some(cause) = cause
+        && cause
+            .get_ref()
+            .is_some_and(|inner| inner.is::<StatusError>())
+    {
+        let (exit, hint) = sort(endpoint, cause);
+        return Failure::new(exit, with_hint(text, hint));
+    }
+    let exit = match cause.map(|cause| sort(endpoint, cause)) {
         Some((Exit::Protocol, _)) => Exit::Protocol,
         _ if causes(reason).any(|cause| cause.is::<FrameError>()) => Exit::Protocol,
         _ => Exit::Unreachable,
@@ -309,6 +328,10 @@ mod tests {
                 json!({ "status": 503, "body": "" }),
                 Exit::Unreachable,
             ),
+            (-32010, json!({ "status": 429 }), Exit::Unreachable),
+            (-32010, json!({ "status": 407 }), Exit::Auth),
+            (-32010, json!({ "status": 308 }), Exit::Protocol),
+            (-32010, json!({ "status": 500 }), Exit::Protocol),
             // What came is not even HTTP.
             (-32010, json!({ "sent": true }), Exit::Protocol),
             (-32010, json!({ "body": "SSH-2.0" }), Exit::Protocol),
@@ -338,6 +361,12 @@ mod tests {
         let forbidden = http(StatusCode::FORBIDDEN);
         assert_eq!(sort(&ws, &forbidden), (Exit::Auth, LISTS_HINT));
         assert_eq!(sort(&ws, &http(StatusCode::NOT_FOUND)).0, Exit::Protocol);
+        for status in [429, 502, 503, 504] {
+            let busy = http(StatusCode::from_u16(status).unwrap());
+            assert_eq!(sort(&ws, &busy).0, Exit::Unreachable, "{status}");
+            let reason = CloseReason::failed(busy);
+            assert_eq!(lost(&ws, &reason).exit, Exit::Unreachable, "{status}");
+        }
         assert_eq!(sort(&ws, &os).0, Exit::Unreachable);
         // A session that is ended so says it by its reason.
         let reason = CloseReason::failed(denied);

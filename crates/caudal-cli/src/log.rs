@@ -74,6 +74,10 @@ impl Visit for Line {
         {
             value = format!("the panic at {place}");
         }
+        // What others have sent cannot look like a line of its own.
+        if field.name() != "backtrace" {
+            value = value.replace('\n', "\\n");
+        }
         // Writing to a string does not fail.
         let _ = match field.name() {
             "message" => write!(self.message, "{value}"),

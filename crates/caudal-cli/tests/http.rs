@@ -254,8 +254,68 @@ fn what_is_not_json_rpc_ends_with_6() {
     // The demo serves one path.
     let (server, _) = served(&[]);
     for to in ways(&format!("{}/wrong", server.address())) {
-        run(&["call", &to, "x"]).ends(6).prints("");
+        run(&["call", &to, "x"]).ends(6).prints("").complains(&[
+            "HTTP 404 Not Found: nothing is served at this path",
+            "at this path?",
+        ]);
     }
+}
+
+#[test]
+fn what_http_says_instead_of_an_answer_is_shown() {
+    let said = |status: &str| {
+        let text: &'static str = format!(
+            "HTTP/1.1 {status}\r\nLocation: https://b.invalid/rpc\r\nContent-Length: 8\r\n\r\nbecause!"
+        )
+        .leak();
+        text
+    };
+    for (status, code, hint) in [
+        ("500 Internal Server Error", 6, "log"),
+        ("429 Too Many Requests", 4, "try again later"),
+        ("503 Service Unavailable", 4, "try again later"),
+        ("407 Proxy Authentication Required", 3, "proxy"),
+        ("308 Permanent Redirect", 6, "redirects are not followed"),
+    ] {
+        for way in 0..4 {
+            for rest in [&["x"][..], &["x", "--notify"]] {
+                let (address, _server) = answering(said(status));
+                let to = &ways(&format!("{address}/"))[way];
+                let outcome = run(&[&["call", to][..], rest].concat());
+                let shown = format!("HTTP {status}");
+                outcome.ends(code).prints("");
+                outcome.complains(&[to, &shown, ": because!; ", hint]);
+                // A session does not tell where it leads.
+                let leads = status.starts_with('3') && way < 2;
+                let told = outcome.stderr.contains(" to `https://b.invalid/rpc`: ");
+                assert_eq!(told, leads, "{outcome:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_has_closed_the_connection() {
+    for way in 0..2 {
+        let (address, _server) = answering("");
+        let to = &ways(&format!("{address}/"))[way];
+        let outcome = run(&["call", to, "x"]);
+        let parts = [to, "the server closed the connection before it answered"];
+        outcome.ends(4).prints("").complains(&parts);
+        assert!(!outcome.stderr.contains("message completed"), "{outcome:?}");
+    }
+    let (server, ways) = served(&[]);
+    let slow = caudal(&["call", &ways[0], "slow", r#"{"ms":600000}"#])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    drop(server);
+    let said = slow.wait_with_output().unwrap();
+    assert_eq!(said.status.code(), Some(4));
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(said.contains("the server closed the connection"), "{said}");
+    assert!(!said.contains("check the address"), "{said}");
 }
 
 #[test]

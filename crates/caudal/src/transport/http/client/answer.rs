@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use super::fault;
 use super::origin::NotHttp;
-use super::refusal::{StatusError, http_status};
+use super::refusal::{StatusError, http_status, location};
 
 /// The calls of one message that wait for an answer.
 #[derive(Debug, Default)]
@@ -28,6 +28,8 @@ pub(crate) struct Calls {
     rest: Vec<RequestId>,
     /// What went wrong when there was no call to fail.
     fault: Option<Box<Fault>>,
+    /// Where the response redirects to.
+    location: Option<String>,
 }
 
 impl Calls {
@@ -59,6 +61,11 @@ impl Calls {
     /// The only one, if it is not a batch.
     pub(crate) fn only(&self) -> Option<&RequestId> {
         self.first.as_ref()
+    }
+
+    /// The response has begun with this head.
+    pub(crate) fn begun(&mut self, status: StatusCode, headers: &HeaderMap) {
+        self.location = location(status, headers);
     }
 
     /// Nobody waits for this one any more; whether it was here.
@@ -220,7 +227,8 @@ impl Calls {
         let taken = !refused && !text.is_empty() && self.take(text, policy, frames);
         let silent = text.is_empty() && status.is_success() && self.is_empty();
         if !self.is_empty() || !(taken || silent) {
-            self.fail(&Fault::status(status, text), frames);
+            let location = self.location.take();
+            self.fail(&Fault::status(status, text, location), frames);
         }
     }
 }
@@ -260,13 +268,16 @@ impl Fault {
     }
 
     /// A response that is no answer.
-    pub(crate) fn status(status: StatusCode, body: &[u8]) -> Self {
-        let response = StatusError::new(status, body);
+    fn status(status: StatusCode, body: &[u8], location: Option<String>) -> Self {
+        let response = StatusError::new(status, body).with_location(location);
         let code = match response.is_refusal() {
             true => fault::REFUSED,
             false => fault::STATUS,
         };
-        let data = json!({ "status": status.as_u16(), "body": response.body });
+        let mut data = json!({ "status": status.as_u16(), "body": response.body });
+        if let (Some(data), Some(location)) = (data.as_object_mut(), &response.location) {
+            data.insert("location".to_owned(), location.as_str().into());
+        }
         let error = JsonRpcError::with_data(code, http_status(status), data);
         Self {
             kind: response.kind(),
@@ -467,7 +478,7 @@ mod tests {
     #[test]
     fn no_more_than_200_characters_of_a_body_are_shown() {
         let body = "ü".repeat(1000);
-        let Fault { error, .. } = Fault::status(StatusCode::BAD_GATEWAY, body.as_bytes());
+        let Fault { error, .. } = Fault::status(StatusCode::BAD_GATEWAY, body.as_bytes(), None);
         assert_eq!(
             error.data.unwrap()["body"].as_str().unwrap(),
             "ü".repeat(200)

@@ -3,7 +3,7 @@
 //! The server never sent such an error as JSON-RPC: the client makes it of what it
 //! saw, so that one failed request ends one call and nothing else. `data` says
 //! more: `status` and the first 200 characters of `body` where there was a
-//! response, `sent` where there was none.
+//! response, the `location` of a redirect, `sent` where there was no response.
 //!
 //! ```
 //! use caudal::http::fault;

@@ -218,6 +218,7 @@ impl Lane {
 
     fn begin_body(&mut self, response: Response<Incoming>, policy: &Policy) {
         let (head, body) = response.into_parts();
+        self.calls.begun(head.status, &head.headers);
         self.stage = match head.status.is_success() && is_events(&head.headers) {
             true => Stage::Events(Box::new(Events {
                 body,

@@ -115,7 +115,7 @@ impl Origin {
         let strange = error.is_canceled() && self.strange.load(Relaxed);
         match strange || is_not_http(&error) {
             true => NotHttp.into(),
-            false => io::Error::other(error),
+            false => unanswered(error),
         }
     }
 
@@ -158,6 +158,19 @@ impl NotHttp {
 impl From<NotHttp> for io::Error {
     fn from(error: NotHttp) -> Self {
         Self::new(io::ErrorKind::InvalidData, error)
+    }
+}
+
+/// A server that goes away is not named by hyper in words for a person.
+#[derive(Debug, thiserror::Error)]
+#[error("the server closed the connection before it answered")]
+struct WentAway;
+
+/// Why a request was not answered, by a server that speaks HTTP.
+pub(crate) fn unanswered(error: hyper::Error) -> io::Error {
+    match error.is_incomplete_message() {
+        true => io::Error::new(io::ErrorKind::ConnectionReset, WentAway),
+        false => io::Error::other(error),
     }
 }
 

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 
-use http::StatusCode;
+use http::header::LOCATION;
+use http::{HeaderMap, StatusCode};
 
 /// So many characters of a body are kept.
 const SHOWN: usize = 200;
@@ -29,6 +30,9 @@ pub struct StatusError {
     pub status: StatusCode,
     /// The first 200 characters of the body.
     pub body: String,
+    /// Where the response leads to, if that is all it says: no redirect is followed.
+    /// In a session it is not looked at.
+    pub location: Option<String>,
 }
 
 impl StatusError {
@@ -38,7 +42,17 @@ impl StatusError {
         // No character has more than four bytes.
         let body = String::from_utf8_lossy(body.get(..SHOWN * 4).unwrap_or(body));
         let body = body.chars().take(SHOWN).collect();
-        Self { status, body }
+        Self {
+            status,
+            body,
+            location: None,
+        }
+    }
+
+    /// The same with the `Location` of a redirect.
+    pub(crate) fn with_location(mut self, location: Option<String>) -> Self {
+        self.location = location;
+        self
     }
 
     pub(super) fn is_refusal(&self) -> bool {
@@ -60,6 +74,9 @@ impl StatusError {
 impl fmt::Display for StatusError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&http_status(self.status))?;
+        if let Some(location) = &self.location {
+            write!(f, " to `{location}`")?;
+        }
         match self.body.trim() {
             "" => Ok(()),
             body => write!(f, ": {body}"),
@@ -71,6 +88,13 @@ impl From<StatusError> for io::Error {
     fn from(error: StatusError) -> Self {
         Self::new(error.kind(), error)
     }
+}
+
+/// Where a redirect leads to, if it says so in text.
+pub(crate) fn location(status: StatusCode, headers: &HeaderMap) -> Option<String> {
+    let location = headers.get(LOCATION).filter(|_| status.is_redirection())?;
+    let location = location.to_str().ok()?;
+    Some(location.chars().take(SHOWN).collect())
 }
 
 /// A status for a person: `HTTP 502 Bad Gateway`.
