@@ -167,6 +167,8 @@ fn for_program(
     endpoint::with_framing(endpoint, call.framing.map(Into::into))
 }
 
+const ECHO: &str = "it sends back what it was sent";
+
 /// Calls, and waits for the answer or for what takes its place.
 async fn ask(
     peer: &Peer,
@@ -188,6 +190,7 @@ async fn ask(
             },
             Some(finding) = findings.recv() => match finding {
                 Finding::Refused(error) => break CallError::Remote(error),
+                Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
                 Finding::Garbage(text) => {
                     // A program may print before it serves; others have no excuse.
                     let Address::Command { .. } = target.endpoint.address() else {
@@ -205,6 +208,7 @@ async fn ask(
     while let Ok(finding) = findings.try_recv() {
         match finding {
             Finding::Refused(error) => return Err(refused(&target.endpoint, &error)),
+            Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
             Finding::Garbage(text) => garbage = Some(text),
         }
     }

@@ -1,6 +1,6 @@
 //! What comes from the server beside the answer: seen on the wire, as it stands there.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use caudal::{Direction, JsonRpcError, Policy, Tap};
 use caudal_core::{InvalidKind, Message, decode};
@@ -14,6 +14,8 @@ use crate::layout::visible;
 pub(crate) enum Finding {
     /// The server could not read who asks, but there is only one call.
     Refused(JsonRpcError),
+    /// What was sent has come back, and so has our own answer to it.
+    Echo,
     /// It is not JSON-RPC, or answers what nobody asked; with the reason.
     Garbage(String),
 }
@@ -22,20 +24,32 @@ pub(crate) enum Finding {
 pub(crate) struct Findings {
     verbose: bool,
     policy: Policy,
-    /// The id of the call, when it has been sent.
-    asked: Mutex<Option<String>>,
+    sent: Mutex<Sent>,
     /// Has room for one: the first counts.
     found: mpsc::Sender<Finding>,
+}
+
+/// What this side has said.
+#[derive(Default)]
+struct Sent {
+    /// The id of the call, when it has been sent,
+    asked: Option<String>,
+    /// and the whole of it.
+    call: Vec<u8>,
+    /// The answer to a request that is the call to the letter. A server may well send
+    /// such a one; but hardly its answer, too.
+    answer: Option<Vec<u8>>,
+    /// Whether such a request has come.
+    echoed: bool,
 }
 
 impl Findings {
     pub(crate) fn new(verbose: bool, policy: Policy) -> (Self, mpsc::Receiver<Finding>) {
         let (found, findings) = mpsc::channel(1);
-        let asked = Mutex::default();
         let watch = Self {
             verbose,
             policy,
-            asked,
+            sent: Mutex::default(),
             found,
         };
         (watch, findings)
@@ -82,8 +96,26 @@ impl Findings {
     }
 
     fn is_asked(&self, id: &str) -> bool {
-        let asked = self.asked.lock();
-        asked.is_ok_and(|asked| asked.as_deref() == Some(id))
+        self.sent().asked.as_deref() == Some(id)
+    }
+
+    /// Looks for what this side has said itself.
+    fn look_for_echo(&self, message: &Message<'_>, frame: &[u8]) {
+        let mut sent = self.sent();
+        match message {
+            Message::Request(_) => sent.echoed |= sent.call == frame,
+            Message::Response(_) if sent.answer.as_deref() == Some(frame) => {
+                self.find(Finding::Echo);
+            }
+            _ => {}
+        }
+    }
+
+    fn sent(&self) -> MutexGuard<'_, Sent> {
+        // Nothing that can panic runs under it.
+        self.sent
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -97,11 +129,18 @@ impl Tap for Findings {
                     // Whoever does not read stderr misses this, and nothing else.
                     let _ = writeln!(std::io::stderr(), "{direction} {}", visible(&text));
                 }
+                self.look_for_echo(message, bytes);
                 self.received(message, bytes);
             }
             (_, Message::Request(request)) => {
-                if let Ok(mut asked) = self.asked.lock() {
-                    *asked = Some(request.id.as_str().to_owned());
+                let mut sent = self.sent();
+                sent.asked = Some(request.id.as_str().to_owned());
+                sent.call = bytes.to_vec();
+            }
+            (_, Message::Response(_)) => {
+                let mut sent = self.sent();
+                if sent.echoed {
+                    sent.answer = Some(bytes.to_vec());
                 }
             }
             _ => {}
