@@ -762,7 +762,7 @@ async fn a_client_believes_no_false_answer() {
         (chunked, "503 Service Unavailable: come later"),
         (
             "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n",
-            "302 Found",
+            "302 Found to `/`",
         ),
         ("SSH-2.0-OpenSSH_9.9\r\n", "is not HTTP"),
     ];

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::Ipv4Addr;
 
 use thiserror::Error;
 
@@ -91,6 +91,15 @@ pub(super) fn no_scheme(text: &str) -> EndpointError {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
     let has_word = !word.is_empty() && word.chars().all(is_word);
     let has_port = has_word && rest.starts_with(|c: char| c.is_ascii_digit());
+    // Of those that have a path behind a host, HTTP is the likeliest.
+    let (host, has_path) = match body.split_once('/') {
+        Some((host, _)) => (host, true),
+        None => (body, false),
+    };
+    let has_host = host == "localhost" || host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
+    let has_bare_port = host
+        .strip_prefix(':')
+        .is_some_and(|port| number(port).is_some());
     let path_like = text.starts_with(['/', '.']) || body.ends_with(".sock");
     let hint = if text.trim().is_empty() {
         return EndpointError::Empty;
@@ -100,8 +109,12 @@ pub(super) fn no_scheme(text: &str) -> EndpointError {
         && number(port).is_some()
     {
         text.replacen(body, &format!("tcp://localhost:{port}"), 1)
-    } else if body == "localhost" || body.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv4()) {
+    } else if body == "localhost" || body.parse::<Ipv4Addr>().is_ok() {
         text.replacen(body, &format!("tcp://{body}:4017"), 1)
+    } else if has_path && (has_port || has_host) {
+        format!("http://{text}")
+    } else if has_path && has_bare_port {
+        format!("http://localhost{text}")
     } else if has_port || text.starts_with('[') {
         format!("tcp://{text}")
     } else if has_word {

@@ -145,6 +145,13 @@ fn every_error_says_what_to_do() {
             "no scheme; try `tcp://localhost:4017?framing=header`",
         ),
         ("localhost", "no scheme; try `tcp://localhost:4017`"),
+        (
+            "localhost:4100/rpc",
+            "no scheme; try `http://localhost:4100/rpc`",
+        ),
+        ("127.0.0.1/rpc", "no scheme; try `http://127.0.0.1/rpc`"),
+        ("[::1]:4100/rpc", "no scheme; try `http://[::1]:4100/rpc`"),
+        (":4100/rpc", "no scheme; try `http://localhost:4100/rpc`"),
         ("127.0.0.1", "no scheme; try `tcp://127.0.0.1:4017`"),
         ("99999", "no scheme; try `cmd:99999`"),
         ("ftp://x", scheme),
