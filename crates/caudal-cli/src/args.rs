@@ -167,7 +167,7 @@ pub(crate) struct Call {
     pub(crate) notify: bool,
 
     /// How long connecting and calling may take in all: 500ms, 2s, 1.5m, 1h
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) timeout: Duration,
 
     /// A header for HTTP and WebSocket; may be given again
@@ -206,6 +206,9 @@ impl From<FramingName> for Framing {
 
 fn duration(text: &str) -> Result<Duration, String> {
     const HINT: &str = "write it as in 500ms, 2s, 1.5m or 1h";
+    if text.starts_with('-') {
+        return Err(format!("it must be longer than nothing; {HINT}"));
+    }
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let number = text.strip_suffix(unit).unwrap_or(text);
     let seconds = match unit {

@@ -25,6 +25,7 @@ mod signals;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ContextKind;
 
 use args::{Cli, Command};
 use exit::{Exit, Failure};
@@ -32,7 +33,9 @@ use exit::{Exit, Failure};
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            // It would be to pass what is unknown after `--`, where a program stands here.
+            error.remove(ContextKind::Suggested);
             // Also --help and --version come this way; a closed pipe is no matter.
             let _ = error.print();
             return match error.use_stderr() {

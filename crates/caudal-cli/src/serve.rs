@@ -135,10 +135,16 @@ fn announce(text: &str, server: &Server) {
 
 fn not_listening(error: &Error) -> Failure {
     match error {
-        Error::NotLoopback { endpoint } => Failure::usage(format!(
-            "`{endpoint}` can be reached from other machines; if that is meant, say \
-             `--allow-remote`, and better with `--token`"
-        )),
+        Error::NotLoopback { endpoint } => {
+            let token = match is_url(endpoint) {
+                true => ", and better with `--token`",
+                false => "; everybody who reaches it is let in",
+            };
+            Failure::usage(format!(
+                "`{endpoint}` can be reached from other machines; if that is meant, say \
+                 `--allow-remote`{token}"
+            ))
+        }
         // It says itself what to do.
         Error::Listen { endpoint, cause } if cause.kind() == io::ErrorKind::AlreadyExists => {
             Failure::usage(format!("cannot listen on `{endpoint}`: {}", chain(cause)))

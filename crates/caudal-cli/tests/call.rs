@@ -214,6 +214,10 @@ fn wrong_usage_says_what_to_write() {
         ),
         (&["call", to, "x", "--timeout", "5"], &["no unit", "2s"]),
         (
+            &["call", to, "x", "--timeout", "-1s"],
+            &["invalid value '-1s' for '--timeout", "longer than nothing"],
+        ),
+        (
             &["call", to, "x", "--timeout", "0s"],
             &["longer than nothing"],
         ),
@@ -246,6 +250,10 @@ fn wrong_usage_says_what_to_write() {
         (
             &["call", "127.0.0.1:4100", "x"],
             &["try `tcp://127.0.0.1:4100`"],
+        ),
+        (
+            &["call", "localhost:4100/rpc", "x"],
+            &["try `http://localhost:4100/rpc`"],
         ),
         (
             &["call", "htp://a/rpc", "x"],
@@ -306,6 +314,22 @@ fn wrong_usage_says_what_to_write() {
         let outcome = run(args);
         outcome.ends(1).prints("").complains(parts);
         assert!(!outcome.stderr.contains("s3"), "{outcome:?}");
+    }
+}
+
+/// What stands after two dashes is a program here, and no value.
+#[test]
+fn an_unknown_option_is_not_to_be_passed_as_a_program() {
+    for args in [
+        &["call", "tcp://127.0.0.1:1", "x", "--bogus"][..],
+        &["call", "x", "-z"],
+        &["serve", "--bogus"],
+    ] {
+        let outcome = run(args);
+        outcome
+            .ends(1)
+            .complains(&["unexpected argument", "--help"]);
+        assert!(!outcome.stderr.contains("as a value"), "{outcome:?}");
     }
 }
 
@@ -485,6 +509,33 @@ fn the_wrong_framing_ends_with_6() {
 fn a_program_that_only_prints_ends_with_6() {
     let outcome = run(&["call", "x", "--", "sh", "-c", "echo usage: none; read x"]);
     outcome.ends(6).prints("").complains(&["`usage: none`"]);
+}
+
+/// `cat` sends our request back; the answer to that, too, is not its own.
+#[test]
+fn who_sends_back_what_it_was_sent_has_not_answered() {
+    for args in [
+        &["call", "cmd:cat", "add", "[1,2]"][..],
+        &["call", "add", "--", "cat"],
+        &["call", "cmd:cat?framing=header", "add"],
+    ] {
+        run(args).ends(6).prints("").complains(&[
+            "cmd:cat",
+            "sends back what it was sent",
+            "serve JSON-RPC",
+        ]);
+    }
+    // Whoever only asks the same is a peer like any other.
+    let (address, _server) = fake(|line, stream| {
+        stream.write_all(line.as_bytes()).unwrap();
+        stream
+            .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":3}\n")
+            .unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    run(&["call", &format!("tcp://{address}"), "add", "[1,2]"])
+        .ends(0)
+        .prints("3\n");
 }
 
 // ---- 130: interrupted ----

@@ -236,6 +236,13 @@ fn wrong_usage_is_refused() {
 }
 
 #[test]
+fn a_token_is_advised_only_where_it_is_checked() {
+    let outcome = run(&["serve", "--listen", "tcp://0.0.0.0:0"]);
+    outcome.ends(1).complains(&["--allow-remote"]);
+    assert!(!outcome.stderr.contains("--token"), "{outcome:?}");
+}
+
+#[test]
 fn on_every_address_a_name_is_listed_and_a_number_is_not() {
     let server = |more: &[&str]| Served::on("http://0.0.0.0:0/rpc", more);
     let listed = server(&["--allow-remote", "--allow-host", "box.example.com"]);
