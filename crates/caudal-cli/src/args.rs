@@ -74,6 +74,11 @@ Examples:
 Methods: add, subtract, sum, echo, get_data, update, notify_hello, notify_sum, slow, fail,
 panic, ticks.start and ticks.stop.
 
+A certificate to try https:// and wss:// with; clients trust it if SSL_CERT_FILE names it:
+  openssl req -x509 -newkey rsa:2048 -nodes -days 365 -keyout key.pem -out chain.pem \\
+    -subj /CN=localhost -addext basicConstraints=critical,CA:FALSE \\
+    -addext subjectAltName=DNS:localhost,IP:127.0.0.1
+
 Ctrl-C and SIGTERM let what runs finish, for 10 s at most, and end with exit code 0; a
 second one ends at once.";
 

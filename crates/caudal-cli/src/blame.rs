@@ -87,6 +87,10 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
         ),
         // It says itself what to do.
         TlsError::NoSystemRoots { .. } => (Exit::Unreachable, ""),
+        TlsError::NoNamedRoots { .. } => (
+            Exit::Unreachable,
+            "name a file of PEM certificates, or unset it to trust what the system does",
+        ),
         _ => (Exit::Usage, ""),
     }
 }

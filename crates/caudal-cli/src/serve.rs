@@ -69,7 +69,15 @@ fn tls(
 ) -> Result<Option<ServerTls>, Failure> {
     match (endpoint::is_secure(endpoint), files) {
         (true, Some((cert, key))) => match ServerTls::read(cert, key) {
-            Ok(tls) => Ok(Some(tls)),
+            Ok(tls) => {
+                if let Err(error) = tls.check() {
+                    complain(&format!(
+                        "{error}; clients may refuse it; `caudal help serve` says how to make one \
+                         that they take"
+                    ));
+                }
+                Ok(Some(tls))
+            }
             Err(error) => Err(Failure::usage(chain(&error))),
         },
         (true, None) => Err(Failure::usage(format!(

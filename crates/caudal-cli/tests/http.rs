@@ -215,10 +215,26 @@ fn without_certificates_to_trust_it_says_how_to_get_some() {
         .env("SSL_CERT_FILE", &*empty)
         .env_remove("SSL_CERT_DIR");
     let outcome = finish(command, "");
-    outcome.ends(4).complains(&[&to, "SSL_CERT_FILE"]);
+    let path_of_it = empty.display().to_string();
+    outcome.ends(4).complains(&[
+        &to,
+        "SSL_CERT_FILE names",
+        &path_of_it,
+        "holds no certificate",
+    ]);
+    assert!(!outcome.stderr.contains("the system has"), "{outcome:?}");
     // That is for who writes programs.
     assert!(!outcome.stderr.contains("ClientTls"), "{outcome:?}");
     assert_eq!(outcome.stderr.matches("SSL_CERT_FILE").count(), 1);
+    let mut command = caudal(&["call", &to, "x"]);
+    command
+        .env("SSL_CERT_FILE", "/no/such.pem")
+        .env_remove("SSL_CERT_DIR");
+    let outcome = finish(command, "");
+    outcome
+        .ends(4)
+        .complains(&["SSL_CERT_FILE names `/no/such.pem`, which cannot be read"]);
+    assert_eq!(outcome.stderr.matches("os error 2").count(), 1);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! `caudal` over https and wss, both ways.
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, clippy::string_slice, reason = "a test may")]
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa};
 use support::{Scratch, Served, caudal, finish, path, run, shell};
@@ -98,4 +98,41 @@ fn a_certificate_of_an_authority_is_not_a_server_s_and_says_so() {
     call.env("SSL_CERT_FILE", &*cert);
     let outcome = finish(call, "");
     outcome.ends(4).prints("").complains(&["CA:FALSE"]);
+    // It was said at the start, too.
+    server.signal("TERM");
+    let cert = cert.to_str().unwrap();
+    let parts = ["the certificate in", cert, "CA:TRUE", "caudal help serve"];
+    server.end().ends(0).complains(&parts);
+}
+
+#[test]
+fn the_certificate_that_the_manual_makes_is_taken() {
+    let help = run(&["serve", "--help"]).stdout;
+    let begin = help.find("openssl req").unwrap();
+    let (command, _) = help[begin..].split_once("\n\n").unwrap();
+    if shell("openssl version")
+        .output()
+        .is_ok_and(|it| !it.status.success())
+    {
+        eprintln!("NOT COUNTED: there is no openssl");
+        return;
+    }
+    let cert = path("chain.pem");
+    let folder = cert.parent().unwrap();
+    let mut make = shell(command);
+    make.current_dir(folder);
+    finish(make, "").ends(0);
+    let mut serve = caudal(&["serve", "--listen", "https://127.0.0.1:0/rpc"]);
+    serve.args(["--cert", "chain.pem", "--key", "key.pem"]);
+    serve.current_dir(folder);
+    let server = Served::start(serve);
+    for host in ["127.0.0.1", "localhost"] {
+        let to = server.endpoint.replace("127.0.0.1", host);
+        let mut call = caudal(&["call", &to, "add", "[1,2]"]);
+        call.env("SSL_CERT_FILE", &*cert);
+        finish(call, "").ends(0).prints("3\n");
+    }
+    server.signal("TERM");
+    let said = server.end().stderr;
+    assert!(!said.contains("certificate"), "{said}");
 }

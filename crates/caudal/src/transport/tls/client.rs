@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -145,10 +146,35 @@ async fn system(mut roots: RootCertStore) -> Result<Arc<RootCertStore>, TlsError
         tracing::debug!(target: "caudal", ignored, "some root certificates of the system are of no use");
     }
     if roots.is_empty() {
-        let cause = found.errors.into_iter().next();
-        return Err(none(cause.map(Into::into)));
+        let named = tokio::task::spawn_blocking(named).await;
+        return Err(named.ok().flatten().unwrap_or_else(|| {
+            // It tells its own source, too.
+            let cause = found.errors.first().map(ToString::to_string);
+            none(cause.map(Into::into))
+        }));
     }
     Ok(Arc::new(roots))
+}
+
+/// What is wrong with what the environment names, if it names something.
+fn named() -> Option<TlsError> {
+    let (variable, path) = ["SSL_CERT_FILE", "SSL_CERT_DIR"]
+        .into_iter()
+        .find_map(|variable| Some((variable, PathBuf::from(std::env::var_os(variable)?))))?;
+    let cause = match variable {
+        "SSL_CERT_FILE" => std::fs::read(&path).err(),
+        // There may be several, and one that can be read holds none.
+        _ => std::fs::read_dir(&path).err(),
+    };
+    Some(TlsError::NoNamedRoots {
+        variable,
+        path,
+        what: match cause {
+            Some(_) => "which cannot be read",
+            None => "which holds no certificate that can be used",
+        },
+        cause,
+    })
 }
 
 fn config(roots: Arc<RootCertStore>, own: Option<Arc<CertifiedKey>>) -> ClientConfig {

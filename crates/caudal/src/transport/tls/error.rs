@@ -82,6 +82,27 @@ pub enum TlsError {
         /// Where the certificate is from.
         certificate: String,
     },
+    /// Clients do not take the certificate for a server's.
+    #[error("the certificate in {origin} {why}")]
+    Unfit {
+        /// Where it is from.
+        origin: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// What the environment names instead of the system's certificates is none.
+    #[error("{variable} names `{}`, {what}", path.display())]
+    NoNamedRoots {
+        /// `SSL_CERT_FILE` or `SSL_CERT_DIR`.
+        variable: &'static str,
+        /// What it says.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+        /// What the system says.
+        #[source]
+        cause: Option<io::Error>,
+    },
     /// This machine has no certificates that a client could believe.
     ///
     /// A program can do without them:

@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::ServerCertVerifier;
+use tokio_rustls::rustls::pki_types::{ServerName, UnixTime};
 use tokio_rustls::rustls::server::{NoClientAuth, WebPkiClientVerifier, danger};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{CertificateError, Error, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 use super::{PeerCertificate, Pem, TlsError, VERSIONS, identity, provider, trust};
@@ -34,6 +37,8 @@ pub struct ServerTls {
     own: Arc<CertifiedKey>,
     config: Arc<ServerConfig>,
     clients: bool,
+    /// Where the certificate is from, for errors.
+    origin: String,
 }
 
 impl ServerTls {
@@ -43,11 +48,13 @@ impl ServerTls {
     /// # Errors
     /// Says what is missing or broken, and in which file.
     pub fn new(chain: impl Into<Pem>, key: impl Into<Pem>) -> Result<Self, TlsError> {
-        let own = identity(&chain.into(), &key.into())?;
+        let chain = chain.into();
+        let own = identity(&chain, &key.into())?;
         Ok(Self {
             config: config(&own, Arc::new(NoClientAuth)),
             own,
             clients: false,
+            origin: chain.origin(),
         })
     }
 
@@ -85,7 +92,34 @@ impl ServerTls {
             config: config(&self.own, verifier),
             own: self.own,
             clients: true,
+            origin: self.origin,
         })
+    }
+
+    /// Whether clients such as rustls take the certificate for a server's, whomever they
+    /// trust. It is served in any case: other clients may be less strict.
+    ///
+    /// # Errors
+    /// [`TlsError::Unfit`]: it is that of an authority, as `openssl req -x509` makes it
+    /// unless told otherwise, or it is not for servers, or not valid now.
+    ///
+    /// ```
+    /// # use caudal::tls::{ServerTls, TlsError};
+    /// # fn example() -> Result<(), TlsError> {
+    /// let tls = ServerTls::read("chain.pem", "key.pem")?;
+    /// if let Err(error) = tls.check() {
+    ///     eprintln!("warning: {error}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn check(&self) -> Result<(), TlsError> {
+        match unfit(&self.own) {
+            None => Ok(()),
+            Some(why) => Err(TlsError::Unfit {
+                origin: self.origin.clone(),
+                why,
+            }),
+        }
     }
 
     /// Becomes acquainted with a client.
@@ -102,6 +136,33 @@ impl ServerTls {
         let shown = shown.and_then(<[_]>::first);
         let shown = shown.map(|certificate| PeerCertificate::new(certificate.as_ref()));
         Ok((stream, shown))
+    }
+}
+
+/// Why no client takes a certificate for a server's. Who has signed it, and for which
+/// name, is not asked: that depends on the client.
+fn unfit(own: &CertifiedKey) -> Option<&'static str> {
+    let (first, rest) = own.cert.split_first()?;
+    let mut roots = RootCertStore::empty();
+    // Who is its own root is refused all the same.
+    roots.add(first.clone()).ok()?;
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), provider());
+    let verifier = verifier.build().ok()?;
+    let name = ServerName::try_from("localhost").ok()?;
+    let verified = verifier.verify_server_cert(first, rest, &name, &[], UnixTime::now());
+    let Err(Error::InvalidCertificate(error)) = verified else {
+        return None;
+    };
+    use CertificateError::*;
+    match error {
+        Expired | ExpiredContext { .. } => Some("has expired"),
+        NotValidYet | NotValidYetContext { .. } => Some("is not valid yet"),
+        InvalidPurpose | InvalidPurposeContext { .. } => Some("is not for servers"),
+        // rustls has no name of its own for it.
+        Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
+            Some("is that of an authority (CA:TRUE), which no server may show for its own")
+        }
+        _ => None,
     }
 }
 
