@@ -137,6 +137,10 @@ pub(crate) struct Serve {
     /// How messages are told apart without HTTP: see below
     #[arg(long, value_name = "FRAMING")]
     pub(crate) framing: Option<FramingName>,
+
+    /// Taken in only to say where an endpoint is written.
+    #[arg(hide = true)]
+    pub(crate) further: Vec<String>,
 }
 
 /// Call a method, and print its result

@@ -4,14 +4,14 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use caudal::{Address, CallError, Config, Endpoint, Peer, RawValue};
+use caudal::{Address, CallError, Config, Endpoint, EndpointError, Peer, RawValue};
 use tokio::sync::mpsc;
 
 use crate::args::Call;
 use crate::blame::{
     has_failed, not_accepted, not_answered, not_connected, not_taken, refused, violation,
 };
-use crate::endpoint::{self, Token};
+use crate::endpoint::{self, Role, Token};
 use crate::exit::{Exit, Failure, complain};
 use crate::findings::{Finding, Findings};
 use crate::layout::{Style, layout};
@@ -130,15 +130,17 @@ fn endpoint_first<'w>(
         )));
     };
     let framing = call.framing.map(Into::into);
-    let endpoint = endpoint::parse(first, framing).map_err(|failure| match rest.first() {
-        Some(second) if second.parse::<Endpoint>().is_ok() => Failure::usage(format!(
-            "the endpoint stands first: caudal call {} {}",
-            params::quote(second),
-            params::quote(first),
-        )),
-        Some(second) if second.starts_with(['[', '{']) => {
-            Failure::usage(format!("ENDPOINT is missing before `{first}`; {FORMS}"))
+    let endpoint = endpoint::parse(first, framing, Role::Call).map_err(|failure| match rest {
+        [second, further @ ..] if second.parse::<Endpoint>().is_ok() => {
+            let words = [*second, *first].into_iter().chain(further.iter().copied());
+            let words: Vec<_> = words.map(params::quote).collect();
+            Failure::usage(format!(
+                "the endpoint stands first: caudal call {}",
+                words.join(" "),
+            ))
         }
+        [] if is_name(first) => missing(first),
+        [second, ..] if second.starts_with(['[', '{']) => missing(first),
         _ => failure,
     })?;
     if *endpoint.address() == Address::Stdio {
@@ -148,6 +150,16 @@ fn endpoint_first<'w>(
         ));
     }
     Ok((endpoint, rest))
+}
+
+fn missing(method: &str) -> Failure {
+    Failure::usage(format!("ENDPOINT is missing before `{method}`; {FORMS}"))
+}
+
+/// Whether a word can only be a method or a program, and a program needs a method.
+fn is_name(word: &str) -> bool {
+    let error = word.parse::<Endpoint>();
+    matches!(error, Err(EndpointError::NoScheme(_, hint)) if hint.starts_with("cmd:"))
 }
 
 fn for_program(

@@ -1,7 +1,7 @@
 //! Which endpoint is meant, and what may be said to it.
 
 use caudal::http::{ClientOptions, Secret};
-use caudal::{Address, Endpoint, Framing};
+use caudal::{Address, Endpoint, EndpointError, Framing};
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING, UPGRADE,
 };
@@ -22,12 +22,40 @@ const TAKEN: [HeaderName; 6] = [
     UPGRADE,
 ];
 
-pub(crate) fn parse(text: &str, framing: Option<Framing>) -> Result<Endpoint, Failure> {
-    let endpoint: Endpoint = text
-        .parse()
-        .map_err(|error| Failure::usage(format!("{error}")))?;
+/// What an endpoint is for: not every one is for both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Serve,
+    Call,
+}
+
+impl Role {
+    const fn schemes(self) -> &'static str {
+        match self {
+            Self::Serve => "http:// https:// ws:// wss:// tcp:// unix: stdio:",
+            Self::Call => "http:// https:// ws:// wss:// tcp:// unix: cmd:",
+        }
+    }
+}
+
+pub(crate) fn parse(text: &str, framing: Option<Framing>, role: Role) -> Result<Endpoint, Failure> {
+    let endpoint = text.parse::<Endpoint>().map_err(|error| {
+        Failure::usage(match error {
+            EndpointError::Empty => format!(
+                "the endpoint is empty; write one such as {EXAMPLE}, tcp://127.0.0.1:4100 or \
+                 unix:PATH"
+            ),
+            EndpointError::UnknownScheme(text) => format!(
+                "`{text}` has an unknown scheme; use one of {}",
+                role.schemes()
+            ),
+            error => error.to_string(),
+        })
+    })?;
     with_framing(endpoint, framing)
 }
+
+pub(crate) const EXAMPLE: &str = "http://127.0.0.1:4100/rpc";
 
 pub(crate) fn with_framing(
     endpoint: Endpoint,

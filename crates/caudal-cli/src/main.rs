@@ -18,6 +18,7 @@ mod exit;
 mod findings;
 mod layout;
 mod log;
+mod output;
 mod params;
 mod serve;
 mod signals;

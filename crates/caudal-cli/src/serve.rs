@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use caudal::http::{Allowed, Options};
 use caudal::tls::ServerTls;
-use caudal::{Address, Endpoint, Error, Server};
+use caudal::{Address, Endpoint, Error, Peer, transport};
 use caudal_cli::demo;
 
 use crate::args::Serve;
 use crate::banner;
-use crate::endpoint::{self, TOKEN, Token, is_url};
+use crate::endpoint::{self, EXAMPLE, Role, TOKEN, Token, is_url};
 use crate::exit::{Exit, Failure, chain, complain};
 use crate::log;
+use crate::output::{Lost, Watched};
+use crate::params::quote;
 use crate::signals::Signals;
 
 /// So long what runs may go on after Ctrl-C.
@@ -26,6 +28,9 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
     let mut options = options(&endpoint, token.as_ref(), serve.allow_host)?;
     options.tls = tls(&endpoint, serve.cert.zip(serve.key))?;
     log::show();
+    if *endpoint.address() == Address::Stdio {
+        return on_stdio(&endpoint, signals).await;
+    }
     let mut listen = caudal::serve(&endpoint, demo::router())
         .config(demo::config())
         .http(options);
@@ -33,33 +38,78 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
         listen = listen.allow_remote();
     }
     let server = listen.await.map_err(|error| not_listening(&error))?;
-    announce(&banner::text(server.endpoint(), token.as_ref()), &server);
+    announce(server.endpoint(), token.as_ref());
     tokio::select! {
         () = server.wait() => return Ok(Exit::Ok),
         () = signals.next() => {}
     }
-    complain("stopping; once more ends it at once");
+    complain(STOPPING);
     tokio::select! {
         () = server.shutdown(DRAIN) => Ok(Exit::Ok),
         () = signals.next() => Err(Failure::interrupted()),
     }
 }
 
+const STOPPING: &str = "stopping; once more ends it at once";
+
+/// The one connection that there is; if it is lost, so may be answers.
+async fn on_stdio(endpoint: &Endpoint, mut signals: Signals) -> Result<Exit, Failure> {
+    let config = demo::config();
+    let stdio = transport::stdio(endpoint.framing(), config.policy.max_message);
+    let stdio = stdio.map_err(|cause| {
+        not_listening(&Error::Listen {
+            endpoint: Box::new(endpoint.clone()),
+            cause,
+        })
+    })?;
+    announce(endpoint, None);
+    let (stdio, lost) = Watched::new(stdio);
+    let peer = Peer::start_with(stdio, demo::router(), config);
+    tokio::select! {
+        _ = peer.closed() => return ended(&lost),
+        () = signals.next() => {}
+    }
+    complain(STOPPING);
+    tokio::select! {
+        _ = peer.shutdown(DRAIN) => ended(&lost),
+        () = signals.next() => Err(Failure::interrupted()),
+    }
+}
+
+fn ended(lost: &Lost) -> Result<Exit, Failure> {
+    match lost.get() {
+        // Whoever reads has seen enough.
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
+            Exit::Unreachable,
+            format!("cannot write to stdout, and answers are lost: {error}"),
+        )),
+        _ => Ok(Exit::Ok),
+    }
+}
+
 fn endpoint(serve: &Serve) -> Result<Endpoint, Failure> {
     let framing = serve.framing.map(Into::into);
-    if !serve.listen.contains(':') {
+    if let Some(word) = serve.further.first() {
+        return Err(Failure::usage(match word.parse::<Endpoint>() {
+            Ok(_) => format!(
+                "`{word}` stands alone; to listen there write `caudal serve --listen {}`",
+                quote(word),
+            ),
+            Err(_) => format!("unexpected argument `{word}`; see `caudal help serve`"),
+        }));
+    }
+    if !serve.listen.is_empty() && !serve.listen.contains(':') {
         return Err(Failure::usage(format!(
-            "`{}` is no endpoint; write one such as http://127.0.0.1:4100/rpc, \
-             tcp://127.0.0.1:4100 or unix:PATH",
+            "`{}` is no endpoint; write one such as {EXAMPLE}, tcp://127.0.0.1:4100 or unix:PATH",
             serve.listen,
         )));
     }
-    let endpoint = endpoint::parse(&serve.listen, framing)?;
+    let endpoint = endpoint::parse(&serve.listen, framing, Role::Serve)?;
     let (Address::Http { url, .. } | Address::WebSocket { url }) = endpoint.address() else {
         return Ok(endpoint);
     };
     // Events and polling are served in any case.
-    endpoint::parse(url, None)
+    endpoint::parse(url, None, Role::Serve)
 }
 
 /// Who the server is: needed where there is TLS, and of no use elsewhere.
@@ -132,8 +182,9 @@ fn options(
 }
 
 /// Says where it listens: on stdout, unless that belongs to the protocol.
-fn announce(text: &str, server: &Server) {
-    let mut out: Box<dyn Write> = match server.endpoint().address() {
+fn announce(endpoint: &Endpoint, token: Option<&Token>) {
+    let text = banner::text(endpoint, token);
+    let mut out: Box<dyn Write> = match endpoint.address() {
         Address::Stdio => Box::new(io::stderr()),
         _ => Box::new(io::stdout()),
     };
@@ -151,6 +202,14 @@ fn not_listening(error: &Error) -> Failure {
             Failure::usage(format!(
                 "`{endpoint}` can be reached from other machines; if that is meant, say \
                  `--allow-remote`{token}"
+            ))
+        }
+        Error::Unsupported { endpoint, .. }
+            if matches!(endpoint.address(), Address::Command { .. }) =>
+        {
+            Failure::usage(format!(
+                "`{endpoint}` cannot be served: a program is called, with `caudal call METHOD \
+                 [PARAMS] -- PROGRAM [ARGS]`"
             ))
         }
         // It says itself what to do.

@@ -217,7 +217,15 @@ fn wrong_usage_is_refused() {
             &["--listen", "http://127.0.0.1:0", "--framing", "line"],
             &["its own framing"],
         ),
-        (&["--listen", "cmd:cat"], &["cannot be served"]),
+        (
+            &["--listen", "cmd:cat"],
+            &["cannot be served", "caudal call METHOD"],
+        ),
+        (&["--listen", ""], &["endpoint is empty", "http://"]),
+        (
+            &["http://127.0.0.1:4555/rpc"],
+            &["caudal serve --listen http://127.0.0.1:4555/rpc"],
+        ),
         (
             &["--listen", "tcp://192.0.2.1:0", "--allow-remote"],
             &["does not have that address"],
@@ -316,6 +324,24 @@ fn stdout_has_nothing_but_the_protocol() {
         .ends(0)
         .prints(&answer.repeat(2))
         .complains(&["caudal serves its demo methods on stdio:"]);
+}
+
+/// `finish` reads stdout, so a shell has to turn it away.
+#[test]
+fn an_answer_that_cannot_be_written_is_a_failure() {
+    if !Path::new("/dev/full").exists() {
+        eprintln!("NOT COUNTED: there is no /dev/full");
+        return;
+    }
+    let serve = format!("{PROGRAM} serve --listen stdio:");
+    paste(&format!("echo '{ADD}' | {serve} > /dev/full"))
+        .ends(4)
+        .complains(&["cannot write to stdout", "No space left"]);
+    // Whoever does not read is no failure.
+    let mut bash = Command::new("bash");
+    let line = format!("(sleep 0.5; echo '{ADD}') | {serve} | true; exit ${{PIPESTATUS[1]}}");
+    bash.args(["-c", &line]);
+    finish(bash, "").ends(0);
 }
 
 #[test]
