@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 
 use caudal::http::StatusError;
 use caudal::tls::TlsError;
@@ -48,6 +49,10 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
         io::ErrorKind::InvalidInput if matches!(endpoint.address(), Address::Unix { .. }) => {
             (Exit::Usage, "no socket can have it; use a shorter path")
         }
+        _ if is_no_socket(endpoint) => (
+            Exit::Unreachable,
+            "this file is no socket; is it the right path?",
+        ),
         io::ErrorKind::NotFound if command => (
             Exit::Unreachable,
             "there is no such program; give its path, or look at PATH",
@@ -66,6 +71,14 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
             "check the address, and that the server is running",
         ),
     }
+}
+
+/// Whether there is a file at the path, and of another kind.
+fn is_no_socket(endpoint: &Endpoint) -> bool {
+    let Address::Unix { path } = endpoint.address() else {
+        return false;
+    };
+    std::fs::metadata(path).is_ok_and(|file| !file.file_type().is_socket())
 }
 
 /// Without TLS nothing of the server has been heard yet.
@@ -116,7 +129,7 @@ fn refused_by(status: u64) -> (Exit, &'static str) {
 
 const TOKEN_HINT: &str = "give the right token with `--token` or CAUDAL_TOKEN";
 const LISTS_HINT: &str = "it does not let this caller in, or not by this address: the server has \
-                          lists of those that it does";
+                          lists of those that it does (`caudal serve --allow-host` adds a name)";
 
 pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
     let endpoint = &target.endpoint;

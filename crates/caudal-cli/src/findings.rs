@@ -41,6 +41,9 @@ struct Sent {
     answer: Option<Vec<u8>>,
     /// Whether such a request has come.
     echoed: bool,
+    /// So many messages were found already for which the other side will be blamed in an
+    /// answer without an id.
+    blamed: usize,
 }
 
 impl Findings {
@@ -76,6 +79,9 @@ impl Findings {
             Message::Invalid(invalid)
                 if invalid.kind == InvalidKind::Response && self.is_asked(invalid.id.as_str()) => {}
             Message::Invalid(invalid) if invalid.kind != InvalidKind::Notification => {
+                if invalid.id.is_null() && invalid.wants_answer() {
+                    self.sent().blamed += 1;
+                }
                 self.garbage(&invalid.cause.to_string(), frame);
             }
             _ => {}
@@ -137,8 +143,20 @@ impl Tap for Findings {
                 sent.asked = Some(request.id.as_str().to_owned());
                 sent.call = bytes.to_vec();
             }
-            (_, Message::Response(_)) => {
+            (_, Message::Response(response)) => {
                 let mut sent = self.sent();
+                if let Err(error) = &response.outcome
+                    && response.id.is_null()
+                {
+                    match sent.blamed.checked_sub(1) {
+                        Some(left) => sent.blamed = left,
+                        // What cannot be cut into messages is seen by nobody else.
+                        None => self.find(Finding::Garbage(format!(
+                            "no message can be found in what it sends ({})",
+                            error.message.trim_start_matches("Parse error: "),
+                        ))),
+                    }
+                }
                 if sent.echoed {
                     sent.answer = Some(bytes.to_vec());
                 }

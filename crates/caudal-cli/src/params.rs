@@ -12,25 +12,46 @@ use crate::signals::aside;
 /// Reads what was typed for PARAMS; `-` is standard input.
 pub(crate) async fn read(typed: &str) -> Result<Box<RawValue>, Failure> {
     if typed != "-" {
-        return parse(typed, "PARAMS");
+        return parse(typed, Source::Typed);
     }
     let text = aside(|| io::read_to_string(io::stdin())).await;
     let text =
         text.map_err(|error| Failure::usage(format!("cannot read PARAMS from stdin: {error}")))?;
-    parse(&text, "PARAMS from stdin")
+    if text.starts_with('\u{feff}') {
+        return Err(Failure::usage(
+            "PARAMS from stdin begins with a byte order mark, which JSON has not; save it as UTF-8 \
+             without one",
+        ));
+    }
+    parse(&text, Source::Stdin)
 }
 
-fn parse(text: &str, what: &str) -> Result<Box<RawValue>, Failure> {
+/// Where params are from: only a shell needs quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Typed,
+    Stdin,
+}
+
+fn parse(text: &str, source: Source) -> Result<Box<RawValue>, Failure> {
+    let what = match source {
+        Source::Typed => "PARAMS",
+        Source::Stdin => "PARAMS from stdin",
+    };
     let json = RawJson::parse(text).map_err(|error| {
-        let hint = match text.trim() {
-            "" => "leave it out if there are none".to_owned(),
-            word if what == "PARAMS" && is_word(word) => format!("try {}", array([word])),
+        let hint = match (text.trim(), source) {
+            ("", _) => "leave it out if there are none".to_owned(),
+            (_, Source::Stdin) => "it is one array or object, as [1,2] or {\"name\":1}".to_owned(),
+            (word, _) if is_word(word) => format!("try {}", array([word])),
             _ => "write it as '[1,2]' or '{\"name\":1}', in single quotes".to_owned(),
         };
         Failure::usage(format!("{what} is {error}; {hint}"))
     })?;
     if !matches!(json.kind(), Kind::Array | Kind::Object) {
-        let hint = array([json.as_str()]);
+        let hint = match source {
+            Source::Typed => array([json.as_str()]),
+            Source::Stdin => format!("[{}]", layout(json.as_str(), Style::Compact)),
+        };
         return Err(Failure::usage(format!(
             "{what} must be an array or an object; try {hint}"
         )));
@@ -84,7 +105,7 @@ mod tests {
 
     #[test]
     fn newlines_of_params_are_not_sent() {
-        let params = parse("[1,\n 2]\n", "PARAMS").unwrap();
+        let params = parse("[1,\n 2]\n", Source::Typed).unwrap();
         assert_eq!(params.get(), "[1,2]");
     }
 }

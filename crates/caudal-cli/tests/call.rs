@@ -84,6 +84,17 @@ fn params_come_from_stdin() {
     finish(command, "oops")
         .ends(1)
         .complains(&["PARAMS from stdin is not JSON"]);
+    for (text, hint) in [
+        ("[1,2", "one array or object"),
+        ("5\n", "try [5]"),
+        ("\u{feff}[1]", "byte order mark"),
+    ] {
+        let command = caudal(&["call", &server.endpoint, "echo", "-"]);
+        let outcome = finish(command, text);
+        outcome.ends(1).complains(&["PARAMS from stdin", hint]);
+        assert!(!outcome.stderr.contains("quotes"), "{outcome:?}");
+        assert!(!outcome.stderr.contains('\''), "{outcome:?}");
+    }
 }
 
 #[test]
@@ -267,6 +278,12 @@ fn wrong_usage_says_what_to_write() {
             &["call", "add", to],
             &["the endpoint stands first", "call tcp://127.0.0.1:1 add"],
         ),
+        (
+            &["call", "add", to, "[1, 2]"],
+            &["caudal call tcp://127.0.0.1:1 add '[1, 2]'"],
+        ),
+        (&["call", "add"], &["ENDPOINT is missing before `add`"]),
+        (&["call", "", "x"], &["endpoint is empty", "http://"]),
         (&["call", "stdio:", "x"], &["-- PROGRAM"]),
         (&["call", to, "x", "--", "true"], &["two endpoints"]),
         (
@@ -315,6 +332,16 @@ fn wrong_usage_says_what_to_write() {
         outcome.ends(1).prints("").complains(parts);
         assert!(!outcome.stderr.contains("s3"), "{outcome:?}");
     }
+}
+
+#[test]
+fn what_cannot_be_called_is_not_proposed() {
+    for args in [&["call", "", "x"][..], &["call", "gopher://a", "x"]] {
+        let outcome = run(args);
+        assert!(!outcome.stderr.contains("stdio:"), "{outcome:?}");
+    }
+    let outcome = run(&["call", "add"]);
+    assert!(!outcome.stderr.contains("cmd:"), "{outcome:?}");
 }
 
 /// What stands after two dashes is a program here, and no value.
@@ -398,6 +425,15 @@ fn whoever_is_not_there_ends_with_4() {
     for (args, part) in cases {
         run(args).ends(4).prints("").complains(&[part]);
     }
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_called_so() {
+    let file = path("file");
+    std::fs::write(&file, "").unwrap();
+    let outcome = run(&["call", &format!("unix:{}", file.display()), "x"]);
+    outcome.ends(4).complains(&["no socket"]);
+    assert!(!outcome.stderr.contains("listens"), "{outcome:?}");
 }
 
 #[test]
@@ -658,6 +694,12 @@ fn the_wrong_framing_is_called_so() {
         .ends(6)
         .prints("")
         .complains(&[&server.endpoint, "no message can be found", "--framing"]);
+    // A line is no header; it is shown.
+    let (address, _server) = answering("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":3}\n");
+    run(&[&["call", &format!("tcp://{address}"), "x"][..], &wrong].concat())
+        .ends(6)
+        .prints("")
+        .complains(&["not a header", "jsonrpc", "--framing"]);
 }
 
 #[test]
