@@ -18,7 +18,6 @@ mod exit;
 mod findings;
 mod layout;
 mod log;
-mod output;
 mod params;
 mod serve;
 mod signals;

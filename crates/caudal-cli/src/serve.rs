@@ -1,12 +1,13 @@
 //! `caudal serve`: the demo methods, until it is told to stop.
 
+use std::error::Error as _;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use caudal::http::{Allowed, Options};
 use caudal::tls::ServerTls;
-use caudal::{Address, Endpoint, Error, Peer, transport};
+use caudal::{Address, CloseReason, Endpoint, Error, Peer, transport};
 use caudal_cli::demo;
 
 use crate::args::Serve;
@@ -14,7 +15,6 @@ use crate::banner;
 use crate::endpoint::{self, EXAMPLE, Role, TOKEN, Token, is_url};
 use crate::exit::{Exit, Failure, chain, complain};
 use crate::log;
-use crate::output::{Lost, Watched};
 use crate::params::quote;
 use crate::signals::Signals;
 
@@ -63,27 +63,30 @@ async fn on_stdio(endpoint: &Endpoint, mut signals: Signals) -> Result<Exit, Fai
         })
     })?;
     announce(endpoint, None);
-    let (stdio, lost) = Watched::new(stdio);
     let peer = Peer::start_with(stdio, demo::router(), config);
     tokio::select! {
-        _ = peer.closed() => return ended(&lost),
+        reason = peer.closed() => return ended(&reason),
         () = signals.next() => {}
     }
     complain(STOPPING);
     tokio::select! {
-        _ = peer.shutdown(DRAIN) => ended(&lost),
+        reason = peer.shutdown(DRAIN) => ended(&reason),
         () = signals.next() => Err(Failure::interrupted()),
     }
 }
 
-fn ended(lost: &Lost) -> Result<Exit, Failure> {
-    match lost.get() {
+fn ended(reason: &CloseReason) -> Result<Exit, Failure> {
+    let cause = reason.source().and_then(|cause| cause.downcast_ref());
+    match cause.map(io::Error::kind) {
         // Whoever reads has seen enough.
-        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
+        None | Some(io::ErrorKind::BrokenPipe) => Ok(Exit::Ok),
+        Some(_) => Err(Failure::new(
             Exit::Unreachable,
-            format!("cannot write to stdout, and answers are lost: {error}"),
+            format!(
+                "stdin or stdout failed, and answers may be lost: {}",
+                chain(reason)
+            ),
         )),
-        _ => Ok(Exit::Ok),
     }
 }
 

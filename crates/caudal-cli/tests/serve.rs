@@ -336,7 +336,7 @@ fn an_answer_that_cannot_be_written_is_a_failure() {
     let serve = format!("{PROGRAM} serve --listen stdio:");
     paste(&format!("echo '{ADD}' | {serve} > /dev/full"))
         .ends(4)
-        .complains(&["cannot write to stdout", "No space left"]);
+        .complains(&["stdin or stdout failed", "No space left"]);
     // Whoever does not read is no failure.
     let mut bash = Command::new("bash");
     let line = format!("(sleep 0.5; echo '{ADD}') | {serve} | true; exit ${{PIPESTATUS[1]}}");

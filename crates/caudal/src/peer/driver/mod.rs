@@ -226,14 +226,14 @@ impl<'t, T: Transport> Driver<'t, T> {
                 }
                 Ok(())
             }
-            // If the other side has ended its output before, it is gone in good
-            // order.
+            // If the other side has ended its output before, and takes no more, it is gone
+            // in good order.
             Poll::Ready(Err(error)) => Err(match core.ending.take() {
-                Some((reason, _)) => {
+                Some((reason, _)) if reason.is_local() || is_gone(&error) => {
                     core.unsendable = Some(error);
                     reason
                 }
-                None => CloseReason::failed(error),
+                _ => CloseReason::failed(error),
             }),
             Poll::Pending => {
                 core.stalled = true;
@@ -515,6 +515,15 @@ impl Drop for Core {
         }
         self.link.count_lost(&self.out);
     }
+}
+
+/// Whether nobody reads any more.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected
+    )
 }
 
 /// A message took too long.
