@@ -148,3 +148,99 @@ async fn answers_that_http_cannot_send_count_too() {
     drop(unread);
     assert_eq!(within(late.raw.head()).await.status, 200);
 }
+
+/// Callers say their names.
+fn named(options: &mut Options) {
+    options.authorize = Some(Arc::new(|request: &Parts, found: &Extensions| {
+        let name = request.headers.get("x-user").ok_or(StatusCode::FORBIDDEN)?;
+        found.insert(Caller::new(name.to_str().unwrap()));
+        Ok(())
+    }));
+}
+
+const ADA: &str = "X-User: ada";
+const BOB: &str = "X-User: bob";
+
+async fn open_as(site: &Site, user: &str) -> Client {
+    let mut raw = site.raw().await;
+    let reply = raw.ask("GET", "/", &[ACCEPT_JSON, user], "").await;
+    assert_eq!(reply.status, 200);
+    let session = reply.session();
+    Client { raw, session }
+}
+
+#[tokio::test]
+async fn one_caller_that_does_not_read_stops_no_other() {
+    let mut options = Options::default();
+    (options.session_bytes, options.session_bytes_per_caller) = (400_000, 100_000);
+    named(&mut options);
+    let site = Site::with(options, Config::default()).await;
+    let large = call(1, "large", json!([50_000]));
+    let mut unread = Vec::new();
+    for _ in 0..10 {
+        let mut one = open_as(&site, ADA).await;
+        assert_eq!(one.post(&[ASYNC, ADA], &large).await.status, 202);
+        unread.push(one);
+    }
+    let mut other = open_as(&site, BOB).await;
+    assert_eq!(within(other.post(&[BOB], &large)).await.status, 200);
+    // Whoever holds too much waits, and goes on when it reads.
+    let mut late = open_as(&site, ADA).await;
+    late.send("POST", "/", &[ADA], &large.to_string()).await;
+    let reply = tokio::time::timeout(ms(300), late.raw.reply()).await;
+    assert!(reply.is_err(), "100 KB are there, and more has come");
+    for mut one in unread {
+        assert_eq!(one.ask("DELETE", "/", &[ADA], "").await.status, 204);
+    }
+    assert_eq!(within(late.raw.reply()).await.status, 200);
+}
+
+#[tokio::test]
+async fn one_caller_that_sends_too_much_stops_no_other() {
+    let mut options = Options::default();
+    (options.session_bytes, options.session_bytes_per_caller) = (400_000, 100_000);
+    named(&mut options);
+    let site = Site::with(options, Config::default()).await;
+    let long = call(1, "hold", json!(["x".repeat(50_000)]));
+    let mut stuck = Vec::new();
+    for _ in 0..10 {
+        let mut one = open_as(&site, ADA).await;
+        assert_eq!(one.post(&[ASYNC, ADA], &note("stay")).await.status, 202);
+        one.send("POST", "/", &[ASYNC, ADA], &long.to_string())
+            .await;
+        stuck.push(one);
+    }
+    tokio::time::sleep(ms(100)).await;
+    let mut other = open_as(&site, BOB).await;
+    let accepted = within(other.post(&[ASYNC, BOB], &long)).await;
+    assert_eq!(accepted.status, 202);
+    let mut late = open_as(&site, ADA).await;
+    late.send("POST", "/", &[ASYNC, ADA], &long.to_string())
+        .await;
+    let reply = tokio::time::timeout(ms(300), late.raw.reply()).await;
+    assert!(reply.is_err(), "100 KB wait, and more has come in");
+    site.gate.add_permits(50);
+    assert_eq!(within(late.raw.reply()).await.status, 202);
+}
+
+#[tokio::test]
+async fn polls_that_nobody_reads_are_bounded() {
+    let mut config = Config::default();
+    config.limits.output = 1 << 20;
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open_polling().await;
+    let large = call(1, "large", json!([12 << 20]));
+    assert_eq!(client.post(&[ASYNC], &large).await.status, 202);
+    // More than the system holds.
+    let mut unread = site.again(&client).await;
+    unread.send("GET", "/", &[ACCEPT_JSON], "").await;
+    assert_eq!(within(unread.raw.head()).await.status, 200);
+    for accept in [ACCEPT_JSON, ACCEPT_EVENTS] {
+        let refused = client.ask("GET", "/", &[accept], "").await;
+        assert_eq!(refused.status, 503);
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+    drop(unread);
+    let read = async { while client.poll(0).await.status == 503 {} };
+    within(read).await;
+}

@@ -24,7 +24,7 @@ mod status;
 mod timed;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response};
 
 pub use body::Body;
@@ -63,6 +63,15 @@ pub(crate) fn json(status: StatusCode, text: Bytes) -> Response<Body> {
 pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
     with_type(status, PLAIN, Body::whole(text))
+}
+
+/// Refuses what there is no room for now.
+#[cfg(feature = "session")]
+pub(crate) fn later(text: &'static str) -> Response<Body> {
+    let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, text);
+    let soon = HeaderValue::from_static("1");
+    response.headers_mut().insert(RETRY_AFTER, soon);
+    response
 }
 
 pub(crate) fn with_type(status: StatusCode, kind: HeaderValue, body: Body) -> Response<Body> {

@@ -33,6 +33,7 @@ use crate::extensions::Extensions;
 /// | [`sessions_per_caller`](Self::sessions_per_caller) | 1,024 | 503 |
 /// | [`session_timeout`](Self::session_timeout) | 5 min | the session is closed |
 /// | [`session_bytes`](Self::session_bytes) | 256 MiB in all sessions, each way | whoever sends to a session waits |
+/// | [`session_bytes_per_caller`](Self::session_bytes_per_caller) | 32 MiB in the sessions of one caller, each way | the same |
 /// | [`replay`](Self::replay) | 256 KiB a session | older events are forgotten, and a gap is reported |
 /// | [`ping_timeout`](Self::ping_timeout) | 10 s | the WebSocket is closed |
 #[derive(Clone)]
@@ -87,10 +88,19 @@ pub struct Options {
     pub session_timeout: Duration,
     /// Bytes that wait for the clients of all sessions, and bytes that these have sent
     /// and that have not begun, wherever they wait. Each session has a share of them for
-    /// itself.
+    /// itself, whatever others hold: `session_bytes` divided by
+    /// [`sessions`](Self::sessions), and at most 64 KiB.
     pub session_bytes: usize,
-    /// Bytes of events that a session keeps for a client that comes back. All
-    /// sessions together keep no more than [`session_bytes`](Self::session_bytes).
+    /// The same for the sessions of one caller, as
+    /// [`sessions_per_caller`](Self::sessions_per_caller) knows it. It is best a small
+    /// part of [`session_bytes`](Self::session_bytes): then one who does not read stops
+    /// nobody else. Where many callers have one address, behind a proxy, name a
+    /// [`Caller`].
+    pub session_bytes_per_caller: usize,
+    /// Bytes of events that a session keeps for a client that comes back. All sessions
+    /// together keep no more than [`session_bytes`](Self::session_bytes), and those of
+    /// one caller no more than
+    /// [`session_bytes_per_caller`](Self::session_bytes_per_caller).
     pub replay: usize,
     /// After so much silence an event stream gets a comment; zero is never.
     pub keep_alive: Duration,
@@ -128,6 +138,7 @@ impl Default for Options {
             sessions_per_caller: 1024,
             session_timeout: Duration::from_secs(300),
             session_bytes: 256 << 20,
+            session_bytes_per_caller: 32 << 20,
             replay: 256 << 10,
             keep_alive: Duration::from_secs(15),
             poll_timeout: Duration::from_secs(25),

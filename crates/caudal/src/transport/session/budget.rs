@@ -1,8 +1,13 @@
-//! What the outboxes of all sessions hold together.
+//! What the boxes of all sessions hold together, and those of each who opens them.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
+
+use slab::Slab;
+
+use super::outbox::Bounds;
+use super::table::Opener;
 
 /// Counts the bytes of all sessions, and lets their drivers wait for room.
 #[derive(Debug, Default)]
@@ -10,9 +15,26 @@ pub(crate) struct Budget(Mutex<Count>);
 
 #[derive(Debug, Default)]
 struct Count {
+    all: Tally,
+    /// Of each who is known,
+    parts: Slab<Part>,
+    /// by its name. It is kept while anything of it is counted, also if all its
+    /// sessions have ended: else a new one would begin from nothing.
+    names: HashMap<Opener, usize>,
+    accounts: u64,
+}
+
+#[derive(Debug)]
+struct Part {
+    tally: Tally,
+    name: Opener,
+    accounts: usize,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
     held: Held,
-    outboxes: u64,
-    /// Who waits for room, by the number of its outbox.
+    /// Who waits for room, by the number of its account.
     waiting: HashMap<u64, Waker>,
 }
 
@@ -25,65 +47,155 @@ pub(super) struct Held {
     pub(super) kept: usize,
 }
 
+impl Tally {
+    /// One message may pass the limit, so that none is too large.
+    fn is_full(&self, limit: usize) -> bool {
+        self.held.owed > 0 && self.held.owed >= limit
+    }
+
+    fn change(&mut self, before: Held, now: Held, limit: usize, woken: &mut Vec<Waker>) {
+        self.held.owed = self.held.owed + now.owed - before.owed;
+        self.held.kept = self.held.kept + now.kept - before.kept;
+        if !self.is_full(limit) {
+            woken.extend(self.waiting.drain().map(|(_, waker)| waker));
+        }
+    }
+
+    /// What there is left to keep for one who keeps `own` of it.
+    fn room_to_keep(&self, own: usize, limit: usize) -> usize {
+        limit.saturating_sub(self.held.kept.saturating_sub(own))
+    }
+}
+
+/// One that holds bytes of a budget.
+#[derive(Debug)]
+pub(super) struct Account {
+    budget: Arc<Budget>,
+    number: u64,
+    part: Option<usize>,
+    all: usize,
+    each: usize,
+}
+
+impl Account {
+    /// One of a session that was opened by `opener`; if that is not known, only what
+    /// all hold is bounded.
+    pub(super) fn open(budget: &Arc<Budget>, opener: Option<&Opener>, bounds: Bounds) -> Self {
+        let mut count = budget.lock();
+        count.accounts += 1;
+        let number = count.accounts;
+        let part = opener.map(|opener| count.part(opener));
+        Self {
+            budget: Arc::clone(budget),
+            number,
+            part,
+            all: bounds.all,
+            each: bounds.each,
+        }
+    }
+
+    /// Takes up `bytes`, or wakes `waker` when it is worth trying again. What `fits`
+    /// into the share of its own session may pass the limit, so that clients that do
+    /// not read stop nobody else.
+    pub(super) fn admit(&self, (bytes, fits): (usize, bool), waker: &Waker) -> bool {
+        let mut count = self.budget.lock();
+        let tallies = self.tallies(&mut count);
+        for (tally, limit) in tallies.into_iter().flatten() {
+            if !fits && tally.is_full(limit) {
+                tally.waiting.insert(self.number, waker.clone());
+                return false;
+            }
+        }
+        for (tally, _) in self.tallies(&mut count).into_iter().flatten() {
+            tally.held.owed += bytes;
+        }
+        true
+    }
+
+    /// How much may be kept here, where `own` bytes are.
+    pub(super) fn room_to_keep(&self, own: usize) -> usize {
+        let mut count = self.budget.lock();
+        let tallies = self.tallies(&mut count).into_iter().flatten();
+        let rooms = tallies.map(|(tally, limit)| tally.room_to_keep(own, limit));
+        rooms.min().unwrap_or_default()
+    }
+
+    /// Notes what is held now instead of `before`; who waited is to be woken.
+    pub(super) fn change(&self, before: Held, now: Held) -> Vec<Waker> {
+        let mut woken = Vec::new();
+        if before != now {
+            let mut count = self.budget.lock();
+            for (tally, limit) in self.tallies(&mut count).into_iter().flatten() {
+                tally.change(before, now, limit, &mut woken);
+            }
+        }
+        woken
+    }
+
+    /// Where it counts, and what is the limit there.
+    fn tallies<'c>(&self, count: &'c mut Count) -> [Option<(&'c mut Tally, usize)>; 2] {
+        let part = self.part.and_then(|part| count.parts.get_mut(part));
+        [
+            part.map(|part| (&mut part.tally, self.each)),
+            Some((&mut count.all, self.all)),
+        ]
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let mut count = self.budget.lock();
+        for (tally, _) in self.tallies(&mut count).into_iter().flatten() {
+            tally.waiting.remove(&self.number);
+        }
+        if let Some(part) = self.part {
+            count.leave(part);
+        }
+    }
+}
+
+impl Count {
+    /// The part of one who has an account more now.
+    fn part(&mut self, opener: &Opener) -> usize {
+        let known = self.names.get(opener).copied();
+        let key = known.unwrap_or_else(|| {
+            let key = self.parts.insert(Part {
+                tally: Tally::default(),
+                name: opener.clone(),
+                accounts: 0,
+            });
+            self.names.insert(opener.clone(), key);
+            key
+        });
+        if let Some(part) = self.parts.get_mut(key) {
+            part.accounts += 1;
+        }
+        key
+    }
+
+    fn leave(&mut self, key: usize) {
+        let Some(part) = self.parts.get_mut(key) else {
+            return;
+        };
+        part.accounts -= 1;
+        if part.accounts == 0 {
+            let part = self.parts.remove(key);
+            self.names.remove(&part.name);
+        }
+    }
+}
+
 impl Budget {
-    /// A number for a new outbox.
-    pub(super) fn register(&self) -> u64 {
-        let mut count = self.lock();
-        count.outboxes += 1;
-        count.outboxes
-    }
-
-    /// Takes up `bytes`, or wakes `waker` when it is worth trying again. One
-    /// message may pass the limit, so that none is too large; and what `fits` into
-    /// the share of its own session may too, so that clients that do not read stop
-    /// nobody else.
-    pub(super) fn admit(
-        &self,
-        outbox: u64,
-        (bytes, fits): (usize, bool),
-        limit: usize,
-        waker: &Waker,
-    ) -> bool {
-        let mut count = self.lock();
-        let full = !fits && count.held.owed > 0 && count.held.owed >= limit;
-        match full {
-            true => drop(count.waiting.insert(outbox, waker.clone())),
-            false => count.held.owed += bytes,
-        }
-        !full
-    }
-
-    /// Bytes that all sessions keep.
-    pub(super) fn kept(&self) -> usize {
-        self.lock().held.kept
-    }
-
     #[cfg(test)]
-    pub(super) fn owed(&self) -> usize {
-        self.lock().held.owed
+    pub(super) fn held(&self) -> Held {
+        self.lock().all.held
     }
 
-    /// Notes what an outbox holds now instead of `before`; who waited is to be
-    /// woken.
-    pub(super) fn change(&self, before: Held, now: Held, limit: usize) -> Vec<Waker> {
-        if before == now {
-            return Vec::new();
-        }
-        let mut count = self.lock();
-        count.held.owed = count.held.owed + now.owed - before.owed;
-        count.held.kept = count.held.kept + now.kept - before.kept;
-        let full = count.held.owed > 0 && count.held.owed >= limit;
-        match full {
-            true => Vec::new(),
-            false => count.waiting.drain().map(|(_, waker)| waker).collect(),
-        }
-    }
-
-    /// An outbox is no more.
-    pub(super) fn forget(&self, outbox: u64, before: Held, limit: usize) {
-        self.lock().waiting.remove(&outbox);
-        let wakers = self.change(before, Held::default(), limit);
-        wakers.into_iter().for_each(Waker::wake);
+    /// How many of those who open sessions it knows.
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> (usize, usize) {
+        let count = self.lock();
+        (count.parts.len(), count.names.len())
     }
 
     fn lock(&self) -> MutexGuard<'_, Count> {

@@ -262,6 +262,7 @@ mod tests {
         let bounds = Bounds {
             output: 1000,
             all: 1000,
+            each: 1000,
             share: 0,
             replay: 1000,
         };
@@ -270,8 +271,8 @@ mod tests {
 
     fn channel_within(hub: &Arc<Hub>, bounds: Bounds) -> (Arc<Pipe>, Channel) {
         let pipe = Arc::new(Pipe {
-            inbox: Inbox::new(bounds, &Arc::default()),
-            outbox: Outbox::new(bounds, &Arc::new(Budget::default())),
+            inbox: Inbox::new(bounds, &Arc::default(), None),
+            outbox: Outbox::new(bounds, &Arc::new(Budget::default()), None),
             waits: Waits::default(),
         });
         let channel = Channel::new(&pipe, hub, &Arc::default(), &"id".into(), None);
@@ -369,6 +370,7 @@ mod tests {
             let all = Bounds {
                 output: 1000,
                 all: 1 << 20,
+                each: 1 << 20,
                 share: 0,
                 replay: 0,
             };

@@ -7,16 +7,15 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use super::budget::{Budget, Held};
+use super::budget::{Account, Budget, Held};
 use super::outbox::Bounds;
+use super::table::Opener;
 
 /// The client's messages of one session.
 #[derive(Debug)]
 pub(super) struct Inbox {
     /// What it may hold. One message may pass it, so that none is too large.
     bounds: Bounds,
-    /// What all hold.
-    budget: Arc<Budget>,
     state: Mutex<State>,
     lane: Lane,
     /// Answers never wait in the driver, which may wait for just them: they overtake.
@@ -27,7 +26,7 @@ pub(super) struct Inbox {
 #[derive(Debug)]
 struct Lane {
     /// By which the budget knows it.
-    number: u64,
+    account: Account,
     /// Held by the one whose message is next.
     turn: tokio::sync::Mutex<()>,
     /// It waits for room.
@@ -58,15 +57,14 @@ impl State {
 pub(super) struct Ended;
 
 impl Inbox {
-    pub(super) fn new(bounds: Bounds, budget: &Arc<Budget>) -> Self {
+    pub(super) fn new(bounds: Bounds, budget: &Arc<Budget>, opener: Option<&Opener>) -> Self {
         let lane = || Lane {
-            number: budget.register(),
+            account: Account::open(budget, opener, bounds),
             turn: tokio::sync::Mutex::default(),
             waker: Mutex::default(),
         };
         Self {
             bounds,
-            budget: Arc::clone(budget),
             state: Mutex::default(),
             lane: lane(),
             answers: lane(),
@@ -98,7 +96,7 @@ impl Inbox {
         if state.closed {
             return Poll::Ready(Err(Ended));
         }
-        let (size, all) = (text.len(), self.bounds.all);
+        let size = text.len();
         let held = state.bytes.saturating_add(size);
         let has_room = state.bytes == 0 || held <= self.bounds.output;
         // What waits in the driver may wait for just this answer.
@@ -107,9 +105,8 @@ impl Inbox {
             false => held.saturating_add(state.lent + state.queued),
         };
         let fits = held <= self.bounds.share;
-        let (number, waker) = (lane.number, cx.waker());
-        if !has_room || !self.budget.admit(number, (size, fits), all, waker) {
-            *lock(&lane.waker) = Some(waker.clone());
+        if !has_room || !lane.account.admit((size, fits), cx.waker()) {
+            *lock(&lane.waker) = Some(cx.waker().clone());
             return Poll::Pending;
         }
         state.bytes += text.len();
@@ -171,7 +168,7 @@ impl Inbox {
         let lanes = [&self.lane, &self.answers].into_iter();
         let mut wakers: Vec<_> = lanes.filter_map(|lane| lock(&lane.waker).take()).collect();
         drop(state);
-        wakers.extend(self.budget.change(before, now, self.bounds.all));
+        wakers.extend(self.lane.account.change(before, now));
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -189,10 +186,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Drop for Inbox {
     fn drop(&mut self) {
         self.close();
-        for lane in [&self.lane, &self.answers] {
-            let (number, none) = (lane.number, Held::default());
-            self.budget.forget(number, none, self.bounds.all);
-        }
     }
 }
 
@@ -204,14 +197,15 @@ mod tests {
     use super::*;
 
     fn inbox(output: usize) -> Inbox {
-        let (all, share, replay) = (10_000, 0, 0);
+        let (all, each, share, replay) = (10_000, 10_000, 0, 0);
         let bounds = Bounds {
             output,
             all,
+            each,
             share,
             replay,
         };
-        Inbox::new(bounds, &Arc::default())
+        Inbox::new(bounds, &Arc::default(), None)
     }
 
     #[tokio::test]
@@ -220,11 +214,12 @@ mod tests {
         let bounds = Bounds {
             output: 10,
             all: 12,
+            each: 12,
             share: 2,
             replay: 0,
         };
-        let one = Inbox::new(bounds, &budget);
-        let other = Inbox::new(bounds, &budget);
+        let one = Inbox::new(bounds, &budget, None);
+        let other = Inbox::new(bounds, &budget, None);
         let cx = &mut Context::from_waker(Waker::noop());
         one.push(b"0123456789", false).await.unwrap();
         other.push(b"01", false).await.unwrap();
@@ -244,7 +239,7 @@ mod tests {
             "there is room"
         );
         assert!(pin!(other.push(b"3", false)).poll(cx).is_pending());
-        let third = Inbox::new(bounds, &budget);
+        let third = Inbox::new(bounds, &budget, None);
         third.push(b"01", false).await.unwrap();
         assert!(pin!(third.push(b"2", false)).poll(cx).is_pending());
         let late = third.push(b"2", false);
@@ -255,7 +250,7 @@ mod tests {
         };
         tokio::join!(late, room).0.unwrap();
         drop((one, other, third));
-        let last = Inbox::new(Bounds { all: 1, ..bounds }, &budget);
+        let last = Inbox::new(Bounds { all: 1, ..bounds }, &budget, None);
         last.push(b"since nothing else is there", false)
             .await
             .unwrap();

@@ -11,7 +11,7 @@ use super::Visit;
 use super::table::Owner;
 use super::{Sessions, head, named, not_found};
 use crate::peer::Link;
-use crate::transport::http::{Body, Http, plain};
+use crate::transport::http::{Body, Http, later, plain};
 #[cfg(feature = "polling")]
 use crate::transport::polling;
 #[cfg(feature = "sse")]
@@ -44,6 +44,9 @@ impl Sessions {
         let Some(visit) = self.find(http, link, head) else {
             return not_found();
         };
+        if visit.outbox().has_much_on_its_way() {
+            return later("too much that was sent to this session is not read\n");
+        }
         match way {
             #[cfg(feature = "sse")]
             Some(Way::Events) => match head::last_event(head) {

@@ -18,7 +18,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 
 use self::state::State;
-use super::budget::Budget;
+use super::budget::{Account, Budget, Held};
+use super::table::Opener;
 
 pub(crate) use self::reader::Reader;
 
@@ -29,6 +30,8 @@ pub(crate) struct Bounds {
     pub(crate) output: usize,
     /// The same of all sessions; and bytes that all sessions keep.
     pub(crate) all: usize,
+    /// The same of the sessions that one has opened.
+    pub(crate) each: usize,
     /// What fits into this has room whatever the others hold.
     pub(crate) share: usize,
     /// Bytes of sent messages that are kept for a client that comes back.
@@ -52,17 +55,15 @@ pub(crate) enum Keep {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     bounds: Bounds,
-    budget: Arc<Budget>,
-    number: u64,
+    account: Account,
     state: Mutex<State>,
 }
 
 impl Outbox {
-    pub(crate) fn new(bounds: Bounds, budget: &Arc<Budget>) -> Arc<Self> {
+    pub(super) fn new(bounds: Bounds, budget: &Arc<Budget>, opener: Option<&Opener>) -> Arc<Self> {
         Arc::new(Self {
             bounds,
-            number: budget.register(),
-            budget: Arc::clone(budget),
+            account: Account::open(budget, opener, bounds),
             state: Mutex::default(),
         })
     }
@@ -113,7 +114,8 @@ impl Outbox {
     pub(super) fn poll_set_aside(&self, cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
         self.change(|state, _| {
             let aside = state.aside + state.back();
-            let is_full = aside > 0 && aside >= self.bounds.output;
+            let output = self.bounds.output;
+            let is_full = (aside > 0 && aside >= output) || state.has_much_on_its_way(output);
             if !state.closed && (is_full || !self.admit(state, bytes, cx.waker())) {
                 state.writer = Some(cx.waker().clone());
                 return Poll::Pending;
@@ -126,8 +128,7 @@ impl Outbox {
     /// Whether there is room for so much in what all hold; then it is counted.
     fn admit(&self, state: &mut State, bytes: usize, waker: &Waker) -> bool {
         let fits = state.held().owed.saturating_add(bytes) <= self.bounds.share;
-        let (all, number) = (self.bounds.all, self.number);
-        let admitted = self.budget.admit(number, (bytes, fits), all, waker);
+        let admitted = self.account.admit((bytes, fits), waker);
         if admitted {
             state.charged.owed += bytes;
         }
@@ -260,7 +261,7 @@ impl Outbox {
         }
         let now = state.held();
         let before = std::mem::replace(&mut state.charged, now);
-        wakers.extend(self.budget.change(before, now, self.bounds.all));
+        wakers.extend(self.account.change(before, now));
         drop(guard);
         wakers.into_iter().for_each(Waker::wake);
         result
@@ -271,8 +272,7 @@ impl Outbox {
         if state.keep != Keep::Replay || state.sent.all == 0 {
             return;
         }
-        let others = self.budget.kept().saturating_sub(state.charged.kept);
-        let room = self.bounds.all.saturating_sub(others);
+        let room = self.account.room_to_keep(state.charged.kept);
         let room = room.min(self.bounds.replay);
         // What the reader is about to get again is not forgotten meanwhile.
         while state.sent.all > room && state.front() < state.next.min(state.fresh) {
@@ -290,7 +290,8 @@ impl Outbox {
 impl Drop for Outbox {
     fn drop(&mut self) {
         let charged = self.lock().charged;
-        self.budget.forget(self.number, charged, self.bounds.all);
+        let wakers = self.account.change(charged, Held::default());
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 

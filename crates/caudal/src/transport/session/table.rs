@@ -88,9 +88,10 @@ impl Owner {
     }
 }
 
-/// Who may open so many sessions and no more: one that cannot give itself another name.
+/// Who may open so many sessions and no more, which hold so much and no more: one that
+/// cannot give itself another name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Opener {
+pub(super) enum Opener {
     Caller(String),
     Certificate(Vec<u8>),
     Address(IpAddr),
@@ -226,12 +227,14 @@ impl Table {
             all: options.sessions,
             each: options.sessions_per_caller,
         };
-        let seat = Seat::take(&self.seats, Opener::of(http, link, head), most);
+        let opener = Opener::of(http, link, head);
+        let seat = Seat::take(&self.seats, opener.clone(), most);
         let seat = seat.ok_or(OpenError::TooMany)?;
         let limits = &hub.config.limits;
         let bounds = Bounds {
             output: limits.output,
             all: options.session_bytes,
+            each: options.session_bytes_per_caller,
             share: (options.session_bytes / options.sessions.max(1)).min(SHARE),
             replay: options.replay,
         };
@@ -240,8 +243,8 @@ impl Table {
             ..bounds
         };
         let pipe = Arc::new(Pipe {
-            inbox: Inbox::new(incoming, &self.incoming),
-            outbox: Outbox::new(bounds, &self.budget),
+            inbox: Inbox::new(incoming, &self.incoming, opener.as_ref()),
+            outbox: Outbox::new(bounds, &self.budget, opener.as_ref()),
             waits: Waits::default(),
         });
         let extensions = match options.authorize {

@@ -145,6 +145,10 @@ impl State {
         }
     }
 
+    pub(super) fn has_much_on_its_way(&self, limit: usize) -> bool {
+        self.on_its_way > 0 && self.on_its_way >= limit
+    }
+
     pub(super) fn is_drained(&self) -> bool {
         let again = self.reader.is_some() && self.next < self.fresh;
         self.fresh > self.last() && !again

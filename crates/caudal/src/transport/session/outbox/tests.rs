@@ -8,6 +8,7 @@ use super::*;
 const BOUNDS: Bounds = Bounds {
     output: 10,
     all: 1000,
+    each: 1000,
     share: 0,
     replay: 6,
 };
@@ -28,7 +29,7 @@ impl Count {
 }
 
 fn outbox(bounds: Bounds) -> Arc<Outbox> {
-    Outbox::new(bounds, &Arc::default())
+    Outbox::new(bounds, &Arc::default(), None)
 }
 
 fn push(outbox: &Outbox, text: &str) -> bool {
@@ -257,10 +258,10 @@ fn when_it_is_closed_the_rest_is_read_and_then_it_ends() {
 
 #[test]
 fn all_outboxes_share_one_limit_and_give_back_what_they_held() {
-    let budget = Arc::default();
+    let budget = Arc::<Budget>::default();
     let bounds = Bounds { all: 12, ..BOUNDS };
-    let one = Outbox::new(bounds, &budget);
-    let other = Outbox::new(bounds, &budget);
+    let one = Outbox::new(bounds, &budget, None);
+    let other = Outbox::new(bounds, &budget, None);
     assert!(push(&one, "123456") && push(&other, "123456"));
     let woken = Arc::new(Count::default());
     let waker = Waker::from(Arc::clone(&woken));
@@ -273,21 +274,21 @@ fn all_outboxes_share_one_limit_and_give_back_what_they_held() {
     assert!(other.poll_push(cx, b"x").is_ready());
     other.discard();
     drop(other);
-    assert_eq!(budget.kept(), 0);
-    let last = Outbox::new(Bounds { all: 1, ..bounds }, &budget);
+    assert_eq!(budget.held().kept, 0);
+    let last = Outbox::new(Bounds { all: 1, ..bounds }, &budget, None);
     assert!(push(&last, "fits, since nothing else is there"));
 }
 
 #[test]
 fn who_reads_has_room_whatever_others_hold() {
-    let budget = Arc::default();
+    let budget = Arc::<Budget>::default();
     let bounds = Bounds {
         all: 12,
         share: 3,
         ..BOUNDS
     };
-    let full = Outbox::new(bounds, &budget);
-    let other = Outbox::new(bounds, &budget);
+    let full = Outbox::new(bounds, &budget, None);
+    let other = Outbox::new(bounds, &budget, None);
     assert!(push(&full, "123456") && push(&full, "123456"));
     let woken = Arc::new(Count::default());
     let waker = Waker::from(Arc::clone(&woken));
@@ -308,28 +309,28 @@ fn who_reads_has_room_whatever_others_hold() {
 
 #[test]
 fn what_all_outboxes_keep_is_bounded_too() {
-    let budget = Arc::default();
+    let budget = Arc::<Budget>::default();
     let bounds = Bounds { all: 8, ..BOUNDS };
-    let one = Outbox::new(bounds, &budget);
-    let other = Outbox::new(bounds, &budget);
+    let one = Outbox::new(bounds, &budget, None);
+    let other = Outbox::new(bounds, &budget, None);
     for outbox in [&one, &other] {
         assert!(push(outbox, "12345"));
         assert!(next(&mut outbox.attach(Keep::Replay)).is_some());
     }
     assert_eq!(one.attach(Keep::Replay).resume_after(0), 0);
     assert_eq!(other.attach(Keep::Replay).resume_after(0), 1);
-    assert_eq!(budget.kept(), 5);
+    assert_eq!(budget.held().kept, 5);
 }
 
 #[test]
 fn what_is_on_its_way_counts_for_all_and_stops_nobody_alone() {
-    let budget = Arc::default();
+    let budget = Arc::<Budget>::default();
     let bounds = Bounds {
         all: 3000,
         ..BOUNDS
     };
-    let one = Outbox::new(bounds, &budget);
-    let other = Outbox::new(bounds, &budget);
+    let one = Outbox::new(bounds, &budget, None);
+    let other = Outbox::new(bounds, &budget, None);
     let text = Bytes::from(vec![b'x'; 1500]);
     let (first, second) = (one.on_its_way(text.clone()), one.on_its_way(text.clone()));
     assert_eq!(first, text);
@@ -347,5 +348,85 @@ fn what_is_on_its_way_counts_for_all_and_stops_nobody_alone() {
     // Its own limit is about what nobody has come for.
     assert!(one.poll_push(cx, b"x").is_ready());
     drop((first, one, other));
-    assert_eq!(budget.owed(), 0);
+    assert_eq!(budget.held().owed, 0);
+}
+
+#[test]
+fn one_opener_takes_its_part_and_no_more() {
+    let budget = Arc::<Budget>::default();
+    let bounds = Bounds {
+        all: 100,
+        each: 12,
+        share: 2,
+        ..BOUNDS
+    };
+    let of = |name: &str| {
+        let opener = Opener::Caller(name.to_owned());
+        Outbox::new(bounds, &budget, Some(&opener))
+    };
+    let (one, other, bob) = (of("ada"), of("ada"), of("bob"));
+    assert!(push(&one, "12345678") && push(&other, "12345678"));
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let cx = &mut Context::from_waker(&waker);
+    assert!(one.poll_push(cx, b"x").is_pending());
+    assert!(push(&of("ada"), "12"), "a share of its own");
+    assert!(push(&bob, "12345678"), "others have their part");
+    assert!(next(&mut bob.attach(Keep::Replay)).is_some());
+    assert_eq!(woken.taken(), 0);
+    // What is on its way when a session has ended counts no less.
+    let text = other.on_its_way(Bytes::from(vec![b'x'; 2000]));
+    other.discard();
+    drop((one, other));
+    let late = of("ada");
+    assert!(late.poll_push(cx, b"123").is_pending());
+    assert_eq!(budget.parts(), (2, 2));
+    drop(text);
+    assert!(woken.taken() > 0);
+    assert!(late.poll_push(cx, b"123").is_ready());
+    drop((late, bob));
+    assert_eq!((budget.parts(), budget.held()), ((0, 0), Held::default()));
+}
+
+#[test]
+fn what_one_opener_keeps_is_bounded() {
+    let budget = Arc::<Budget>::default();
+    let bounds = Bounds { each: 8, ..BOUNDS };
+    let keep = |name: &str| {
+        let opener = Opener::Caller(name.to_owned());
+        let outbox = Outbox::new(bounds, &budget, Some(&opener));
+        assert!(push(&outbox, "12345"));
+        assert!(next(&mut outbox.attach(Keep::Replay)).is_some());
+        outbox
+    };
+    let (one, other, bob) = (keep("ada"), keep("ada"), keep("bob"));
+    assert_eq!(one.attach(Keep::Replay).resume_after(0), 0);
+    assert_eq!(other.attach(Keep::Replay).resume_after(0), 1);
+    assert_eq!(bob.attach(Keep::Replay).resume_after(0), 0);
+    assert_eq!(budget.held().kept, 10);
+}
+
+#[test]
+fn a_session_has_so_much_on_its_way_and_no_more() {
+    let bounds = Bounds {
+        output: 3000,
+        all: 1 << 20,
+        each: 1 << 20,
+        ..BOUNDS
+    };
+    let outbox = outbox(bounds);
+    let text = Bytes::from(vec![b'x'; 1500]);
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let cx = &mut Context::from_waker(&waker);
+    let first = outbox.on_its_way(text.clone());
+    assert!(outbox.poll_set_aside(cx, 10).is_ready() && !outbox.has_much_on_its_way());
+    let second = outbox.on_its_way(text);
+    assert!(outbox.poll_set_aside(cx, 10).is_pending() && outbox.has_much_on_its_way());
+    // What goes another way does not wait for that.
+    assert!(outbox.poll_push(cx, b"x").is_ready());
+    drop(second);
+    assert!(woken.taken() > 0);
+    assert!(outbox.poll_set_aside(cx, 10).is_ready());
+    drop(first);
 }

@@ -11,8 +11,8 @@ const LITTLE: usize = 1 << 10;
 
 impl Outbox {
     /// The same text, which counts among what all sessions hold until HTTP has sent it
-    /// or has given it up. Nothing of this session alone waits for that: its client may
-    /// take what it was sent in any order.
+    /// or has given it up. No message for an event stream or a poll waits for that: its
+    /// client may take what it was sent in any order.
     pub(crate) fn on_its_way(self: &Arc<Self>, text: Bytes) -> Bytes {
         if text.len() <= LITTLE {
             return text;
@@ -22,6 +22,12 @@ impl Outbox {
             text,
             outbox: Arc::clone(self),
         })
+    }
+
+    /// Whether there is so much of it that the client, which may have any number of
+    /// requests open at once, gets no further answer until it has taken some.
+    pub(crate) fn has_much_on_its_way(&self) -> bool {
+        self.lock().has_much_on_its_way(self.bounds.output)
     }
 }
 
