@@ -70,6 +70,9 @@ pub(crate) fn start_with<T: Transport, E: FnOnce() + Send + 'static>(
     if let Some(remote) = transport.remote() {
         let _ = link.remote.set(remote);
     }
+    if let Some(bytes) = transport.output() {
+        link.bound_output(bytes);
+    }
     let span = tracing::info_span!(
         target: "caudal",
         "connection",

@@ -122,6 +122,13 @@ pub trait Transport: Send + Unpin + 'static {
         let _ = bytes;
     }
 
+    /// How many bytes may wait before it is given them, if that is less than
+    /// [`Limits::output`](crate::Limits::output): it may hold as many itself, and count
+    /// them. It is asked once.
+    fn output(&self) -> Option<usize> {
+        None
+    }
+
     /// Who is at the other end, for logs and for
     /// [`Peer::remote`](crate::Peer::remote).
     fn remote(&self) -> Option<String> {
@@ -250,6 +257,10 @@ impl Transport for Box<dyn Transport> {
 
     fn queued(&mut self, bytes: usize) {
         (**self).queued(bytes);
+    }
+
+    fn output(&self) -> Option<usize> {
+        (**self).output()
     }
 
     fn remote(&self) -> Option<String> {

@@ -6,10 +6,10 @@ use super::*;
 async fn whoever_sends_waits_for_a_client_that_does_not_read() {
     for share in [false, true] {
         let (mut options, mut config) = (Options::default(), Config::default());
-        // So much waits in the peer, and as much in the session if it may.
+        // So much waits in the session if it may, and a little in its peer.
         config.limits.output = 500_000;
         options.session_bytes = if share { 10_000 } else { 1 << 30 };
-        let most = if share { 700 } else { 1_100 };
+        let most = if share { 100 } else { 600 };
         let site = Site::with(options, config).await;
         let mut client = site.open_polling().await;
         let peer = site.peer();
@@ -243,4 +243,41 @@ async fn polls_that_nobody_reads_are_bounded() {
     drop(unread);
     let read = async { while client.poll(0).await.status == 503 {} };
     within(read).await;
+}
+
+#[tokio::test]
+async fn answers_that_wait_in_peers_count_too() {
+    let mut options = Options::default();
+    (options.session_bytes, options.session_bytes_per_caller) = (1 << 20, 100_000);
+    named(&mut options);
+    let site = Site::with(options, Config::default()).await;
+    let large = call(1, "large", json!([100_000]));
+    let mut unread = Vec::new();
+    for _ in 0..30 {
+        let mut one = open_as(&site, ADA).await;
+        for _ in 0..3 {
+            assert_eq!(one.post(&[ASYNC, ADA], &large).await.status, 202);
+        }
+        unread.push(one);
+    }
+    tokio::time::sleep(ms(200)).await;
+    let served = site.server.stats().requests_served;
+    assert!((1..=3).contains(&served), "{served} of 100 KB each");
+    // An answer of the client's begins nothing.
+    let answer = ok(77, json!("x"));
+    let mut last = unread.pop().unwrap();
+    let before = site.server.stats().late_replies;
+    assert_eq!(last.post(&[ADA], &answer).await.status, 202);
+    eventually("it is looked at", || {
+        site.server.stats().late_replies > before
+    })
+    .await;
+    let mut other = open_as(&site, BOB).await;
+    assert_eq!(within(other.post(&[BOB], &large)).await.status, 200);
+    // When some have read, others go on.
+    for mut one in unread {
+        assert_eq!(one.ask("DELETE", "/", &[ADA], "").await.status, 204);
+    }
+    let reply = within(last.ask("GET", "/?cursor=0", &[ACCEPT_JSON, ADA], "")).await;
+    assert_eq!(reply.status, 200);
 }

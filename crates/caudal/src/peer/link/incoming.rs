@@ -224,7 +224,7 @@ impl Link {
     #[inline]
     pub(crate) fn is_output_full(&self, out: usize) -> bool {
         let waits = out + self.undelivered.load(Relaxed);
-        waits > 0 && waits >= self.config.limits.output
+        waits > 0 && waits >= self.output.load(Relaxed)
     }
 
     /// Notes that work has ended that went on without its call.

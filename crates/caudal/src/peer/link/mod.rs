@@ -57,6 +57,8 @@ pub(crate) struct Link {
     room_wanted: AtomicUsize,
     /// Bytes of answers that wait for room.
     undelivered: AtomicUsize,
+    /// How many bytes may wait to be sent.
+    output: AtomicUsize,
     /// Bytes of answers that wait for the rest of their batch, or, each on a stream of its
     /// own, for the client to take them.
     owed: AtomicUsize,
@@ -133,6 +135,7 @@ impl Link {
     ) -> Self {
         let now = Instant::now().into_std();
         let pending = Pending::new(config.limits.pending, config.id_format, now);
+        let output = AtomicUsize::new(config.limits.output);
         Self {
             config,
             framing,
@@ -162,6 +165,7 @@ impl Link {
             room: Notify::new(),
             room_wanted: AtomicUsize::new(0),
             undelivered: AtomicUsize::new(0),
+            output,
             owed: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             barriers: AtomicUsize::new(0),
@@ -318,7 +322,12 @@ impl Link {
     /// Whether more may be written. One message may always be.
     fn has_room(&self, shared: &Shared) -> bool {
         let waits = shared.out.len() + shared.unsent;
-        waits == 0 || waits < self.config.limits.output
+        waits == 0 || waits < self.output.load(Relaxed)
+    }
+
+    /// Lets no more than so much wait to be sent.
+    pub(crate) fn bound_output(&self, bytes: usize) {
+        self.output.fetch_min(bytes, Relaxed);
     }
 
     /// Returns when there may be room, or the connection is closed.

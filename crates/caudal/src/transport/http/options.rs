@@ -89,7 +89,9 @@ pub struct Options {
     /// Bytes that wait for the clients of all sessions, and bytes that these have sent
     /// and that have not begun, wherever they wait. Each session has a share of them for
     /// itself, whatever others hold: `session_bytes` divided by
-    /// [`sessions`](Self::sessions), and at most 64 KiB.
+    /// [`sessions`](Self::sessions), and at most 64 KiB. Answers that find no room wait
+    /// where they were made: with these it may be twice as much, and then no request
+    /// begins until clients have read.
     pub session_bytes: usize,
     /// The same for the sessions of one caller, as
     /// [`sessions_per_caller`](Self::sessions_per_caller) knows it. It is best a small

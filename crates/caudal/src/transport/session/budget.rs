@@ -34,8 +34,10 @@ struct Part {
 #[derive(Debug, Default)]
 struct Tally {
     held: Held,
-    /// Who waits for room, by the number of its account.
+    /// Who waits for room, by the number of its account,
     waiting: HashMap<u64, Waker>,
+    /// and who waits to begin what may need some.
+    idle: HashMap<u64, Waker>,
 }
 
 /// Bytes.
@@ -45,6 +47,9 @@ pub(super) struct Held {
     pub(super) owed: usize,
     /// Of those that are only kept for it to come back.
     pub(super) kept: usize,
+    /// Of those that a driver has, and for which there is no room yet. They are none of
+    /// what is owed: else each would wait for the others.
+    pub(super) unsent: usize,
 }
 
 impl Tally {
@@ -53,11 +58,22 @@ impl Tally {
         self.held.owed > 0 && self.held.owed >= limit
     }
 
+    /// Whether nothing may begin that will have an answer. Nobody knows how large that
+    /// will be; so this is where it ends, even for what would fit into a share.
+    fn is_overfull(&self, limit: usize) -> bool {
+        let held = self.held.owed + self.held.unsent;
+        held > 0 && held >= limit.saturating_mul(2)
+    }
+
     fn change(&mut self, before: Held, now: Held, limit: usize, woken: &mut Vec<Waker>) {
         self.held.owed = self.held.owed + now.owed - before.owed;
         self.held.kept = self.held.kept + now.kept - before.kept;
+        self.held.unsent = self.held.unsent + now.unsent - before.unsent;
         if !self.is_full(limit) {
             woken.extend(self.waiting.drain().map(|(_, waker)| waker));
+        }
+        if !self.is_overfull(limit) {
+            woken.extend(self.idle.drain().map(|(_, waker)| waker));
         }
     }
 
@@ -112,6 +128,18 @@ impl Account {
         true
     }
 
+    /// Whether what will have an answer may begin; else `waker` is woken when it may.
+    pub(super) fn may_begin(&self, waker: &Waker) -> bool {
+        let mut count = self.budget.lock();
+        for (tally, limit) in self.tallies(&mut count).into_iter().flatten() {
+            if tally.is_overfull(limit) {
+                tally.idle.insert(self.number, waker.clone());
+                return false;
+            }
+        }
+        true
+    }
+
     /// How much may be kept here, where `own` bytes are.
     pub(super) fn room_to_keep(&self, own: usize) -> usize {
         let mut count = self.budget.lock();
@@ -147,6 +175,7 @@ impl Drop for Account {
         let mut count = self.budget.lock();
         for (tally, _) in self.tallies(&mut count).into_iter().flatten() {
             tally.waiting.remove(&self.number);
+            tally.idle.remove(&self.number);
         }
         if let Some(part) = self.part {
             count.leave(part);

@@ -20,6 +20,9 @@ use crate::hub::Hub;
 use crate::peer::member;
 use crate::transport::{ReceiveError, Transport};
 
+/// So much waits in the driver of a session, and what is more in its outbox.
+const BEFORE: usize = 64 << 10;
+
 /// How long the last messages of a session wait for a client that reads them,
 const READ: Duration = Duration::from_secs(5);
 /// and for one that has yet to come.
@@ -42,6 +45,8 @@ pub(super) struct Channel {
     remote: Option<String>,
     /// What was lent last.
     message: Bytes,
+    /// How much the driver could not send.
+    unsent: usize,
     hub: Arc<Hub>,
     /// How long it still waits for its client.
     timer: Option<Pin<Box<Sleep>>>,
@@ -62,6 +67,7 @@ impl Channel {
             id: Arc::clone(id),
             remote,
             message: Bytes::new(),
+            unsent: 0,
             hub: Arc::clone(hub),
             timer: None,
         }
@@ -117,6 +123,14 @@ impl Channel {
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(COME)));
         ready!(timer.as_mut().poll(cx));
         Poll::Ready(io::ErrorKind::TimedOut.into())
+    }
+
+    /// Lets what waits in the driver count.
+    fn set_unsent(&mut self, bytes: usize) {
+        if bytes != self.unsent {
+            self.unsent = bytes;
+            self.pipe.outbox.set_before(bytes);
+        }
     }
 
     /// How long the last messages wait from now on.
@@ -194,7 +208,8 @@ impl Transport for Channel {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
         // Nobody looks at the one before it any more.
         self.message = Bytes::new();
-        self.message = ready!(self.pipe.inbox.poll_pop(cx));
+        let may_begin = self.pipe.outbox.may_begin(cx);
+        self.message = ready!(self.pipe.inbox.poll_pop(cx, may_begin));
         Poll::Ready(Ok(Some(&self.message)))
     }
 
@@ -202,10 +217,12 @@ impl Transport for Channel {
         while let Some(end) = out.iter().position(|byte| *byte == b'\n') {
             let text = out.get(..end).unwrap_or_default();
             if self.poll_route(cx, text).is_pending() {
+                self.set_unsent(out.len());
                 return self.poll_wait(cx).map(Err);
             }
             out.advance(end + 1);
         }
+        self.set_unsent(0);
         self.timer = None;
         Poll::Ready(Ok(()))
     }
@@ -229,6 +246,10 @@ impl Transport for Channel {
         self.pipe.inbox.set_queued(bytes);
     }
 
+    fn output(&self) -> Option<usize> {
+        Some(BEFORE)
+    }
+
     fn remote(&self) -> Option<String> {
         self.remote.clone()
     }
@@ -238,6 +259,7 @@ impl Drop for Channel {
     fn drop(&mut self) {
         self.end_input();
         self.end_output();
+        self.set_unsent(0);
         if let Some(table) = self.table.upgrade() {
             table.remove(&self.id);
         }

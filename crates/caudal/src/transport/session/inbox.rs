@@ -35,7 +35,9 @@ struct Lane {
 
 #[derive(Debug, Default)]
 struct State {
-    messages: VecDeque<Bytes>,
+    messages: VecDeque<Message>,
+    /// How many of them are answers.
+    answers: usize,
     /// Those of `messages`,
     bytes: usize,
     /// of the one that the driver looks at,
@@ -46,7 +48,27 @@ struct State {
     closed: bool,
 }
 
+#[derive(Debug)]
+struct Message {
+    text: Bytes,
+    is_answer: bool,
+}
+
 impl State {
+    /// The next message; the next answer, if nothing else may begin.
+    fn pop(&mut self, may_begin: bool) -> Option<Bytes> {
+        let message = match may_begin {
+            true => self.messages.pop_front(),
+            false if self.answers == 0 => None,
+            false => {
+                let place = self.messages.iter().position(|message| message.is_answer);
+                place.and_then(|place| self.messages.remove(place))
+            }
+        }?;
+        self.answers -= usize::from(message.is_answer);
+        Some(message.text)
+    }
+
     fn held(&self) -> usize {
         self.bytes + self.lent + self.queued
     }
@@ -111,7 +133,9 @@ impl Inbox {
         }
         state.bytes += text.len();
         // A copy: the body may be a small piece of a large buffer.
-        state.messages.push_back(Bytes::copy_from_slice(text));
+        let text = Bytes::copy_from_slice(text);
+        state.messages.push_back(Message { text, is_answer });
+        state.answers += usize::from(is_answer);
         let driver = state.driver.take();
         drop(state);
         if let Some(driver) = driver {
@@ -121,11 +145,11 @@ impl Inbox {
     }
 
     /// The next message; the driver is done with the one before it, unless it has
-    /// [queued](Self::set_queued) it.
-    pub(super) fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Bytes> {
+    /// [queued](Self::set_queued) it. While nothing `may_begin`, it is the next answer.
+    pub(super) fn poll_pop(&self, cx: &mut Context<'_>, may_begin: bool) -> Poll<Bytes> {
         let mut popped = None;
         self.change(|state| {
-            popped = state.messages.pop_front();
+            popped = state.pop(may_begin);
             state.lent = popped.as_ref().map_or(0, Bytes::len);
             state.bytes -= state.lent;
             if popped.is_none() {
@@ -145,21 +169,21 @@ impl Inbox {
     }
 
     /// Takes nothing in any more; returns what nobody has taken. The driver is gone.
-    pub(super) fn close(&self) -> VecDeque<Bytes> {
+    pub(super) fn close(&self) -> impl Iterator<Item = Bytes> + use<> {
         let mut left = VecDeque::new();
         self.change(|state| {
             state.closed = true;
             left = std::mem::take(&mut state.messages);
-            (state.bytes, state.lent, state.queued) = (0, 0, 0);
+            (state.bytes, state.lent, state.queued, state.answers) = (0, 0, 0, 0);
         });
-        left
+        left.into_iter().map(|message| message.text)
     }
 
     /// Changes it, and wakes whoever waits for room.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let owed = |bytes| Held {
             owed: bytes,
-            kept: 0,
+            ..Held::default()
         };
         let mut state = self.lock();
         let before = owed(state.held());
@@ -185,7 +209,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        self.close();
+        drop(self.close());
     }
 }
 
@@ -224,7 +248,7 @@ mod tests {
         one.push(b"0123456789", false).await.unwrap();
         other.push(b"01", false).await.unwrap();
         assert!(pin!(other.push(b"2", false)).poll(cx).is_pending());
-        assert!(other.poll_pop(cx).is_ready());
+        assert!(other.poll_pop(cx, true).is_ready());
         assert!(pin!(other.push(b"2", false)).poll(cx).is_pending());
         other.set_queued(2);
         assert!(pin!(other.push(b"2", false)).poll(cx).is_pending());
@@ -232,7 +256,7 @@ mod tests {
             pin!(other.push(b"2", true)).poll(cx).is_ready(),
             "an answer"
         );
-        assert!(other.poll_pop(cx).is_ready() && other.poll_pop(cx).is_pending());
+        assert!(other.poll_pop(cx, true).is_ready() && other.poll_pop(cx, true).is_pending());
         other.set_queued(0);
         assert!(
             pin!(other.push(b"012", false)).poll(cx).is_ready(),
@@ -246,7 +270,7 @@ mod tests {
         let room = async {
             tokio::task::yield_now().await;
             let cx = &mut Context::from_waker(Waker::noop());
-            assert!(one.poll_pop(cx).is_ready() && one.poll_pop(cx).is_pending());
+            assert!(one.poll_pop(cx, true).is_ready() && one.poll_pop(cx, true).is_pending());
         };
         tokio::join!(late, room).0.unwrap();
         drop((one, other, third));
@@ -266,15 +290,32 @@ mod tests {
         assert!(large.as_mut().poll(cx).is_pending());
         let mut small = pin!(inbox.push(b"z", false));
         assert!(small.as_mut().poll(cx).is_pending());
-        assert!(inbox.poll_pop(cx).is_ready());
+        assert!(inbox.poll_pop(cx, true).is_ready());
         assert!(small.as_mut().poll(cx).is_pending(), "it has come later");
-        assert!(inbox.poll_pop(cx).is_ready());
+        assert!(inbox.poll_pop(cx, true).is_ready());
         large.await.unwrap();
         small.await.unwrap();
-        let Poll::Ready(first) = inbox.poll_pop(cx) else {
+        let Poll::Ready(first) = inbox.poll_pop(cx, true) else {
             panic!("there is nothing");
         };
         assert_eq!(first.len(), 600);
+    }
+
+    #[tokio::test]
+    async fn while_nothing_may_begin_there_are_answers() {
+        let inbox = inbox(1000);
+        let cx = &mut Context::from_waker(Waker::noop());
+        for (text, is_answer) in [("a", false), ("1", true), ("b", false), ("2", true)] {
+            inbox.push(text.as_bytes(), is_answer).await.unwrap();
+        }
+        let mut pop = |may_begin| match inbox.poll_pop(cx, may_begin) {
+            Poll::Ready(text) => String::from_utf8(text.to_vec()).unwrap(),
+            Poll::Pending => String::new(),
+        };
+        assert_eq!([pop(false), pop(true)], ["1", "a"]);
+        assert_eq!([pop(false), pop(false)], ["2", ""]);
+        assert_eq!([pop(true), pop(true)], ["b", ""]);
+        assert_eq!(inbox.lock().answers, 0);
     }
 
     #[tokio::test]
@@ -288,6 +329,6 @@ mod tests {
         };
         let (late, left) = tokio::join!(late, close);
         assert!(late.0.is_err() && late.1.is_err());
-        assert_eq!(left.len(), 1);
+        assert_eq!(left.count(), 1);
     }
 }

@@ -125,6 +125,17 @@ impl Outbox {
         })
     }
 
+    /// So much could not be pushed, and waits in the driver.
+    pub(super) fn set_before(&self, bytes: usize) {
+        self.change(|state, _| state.before = bytes);
+    }
+
+    /// Whether requests may begin, whose answers will come here; else the task of `cx`
+    /// is woken when they may.
+    pub(super) fn may_begin(&self, cx: &mut Context<'_>) -> bool {
+        self.account.may_begin(cx.waker())
+    }
+
     /// Whether there is room for so much in what all hold; then it is counted.
     fn admit(&self, state: &mut State, bytes: usize, waker: &Waker) -> bool {
         let fits = state.held().owed.saturating_add(bytes) <= self.bounds.share;

@@ -28,6 +28,8 @@ pub(super) struct State {
     pub(super) aside: usize,
     /// Bytes that HTTP was given and has not sent.
     pub(super) on_its_way: usize,
+    /// Bytes that wait before it, in the driver.
+    pub(super) before: usize,
     pub(super) keep: Keep,
     /// The reader that may take.
     pub(super) reader: Option<u64>,
@@ -94,6 +96,7 @@ impl Default for State {
             sent: Size::default(),
             aside: 0,
             on_its_way: 0,
+            before: 0,
             keep: Keep::Replay,
             reader: None,
             readers: 0,
@@ -142,6 +145,7 @@ impl State {
                 Keep::Replay => self.sent.all,
                 Keep::Acknowledged => 0,
             },
+            unsent: self.before,
         }
     }
 
