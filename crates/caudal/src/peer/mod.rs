@@ -16,8 +16,8 @@ mod session;
 pub use batch::{Batch, BatchReply};
 pub use call::{Call, CallFuture};
 pub use handle::Peer;
-pub(crate) use link::{Link, Order, SameId};
 #[cfg(feature = "session")]
-pub(crate) use link::{member, same_id};
+pub(crate) use link::member;
+pub(crate) use link::{Link, Order, SameId};
 pub(crate) use running::run;
 pub(crate) use session::{Reconnect, Told, start, start_with};

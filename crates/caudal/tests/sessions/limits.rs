@@ -281,3 +281,85 @@ async fn answers_that_wait_in_peers_count_too() {
     let reply = within(last.ask("GET", "/?cursor=0", &[ACCEPT_JSON, ADA], "")).await;
     assert_eq!(reply.status, 200);
 }
+
+/// Trivial calls and one that waits: all answers wait for that one.
+fn slow_batch(first: i64) -> Value {
+    let add = |id| call(id, "add", json!([id, 1]));
+    let mut all: Vec<_> = (first..first + 999).map(add).collect();
+    all.push(call(first + 999, "hold", json!([])));
+    Value::Array(all)
+}
+
+fn slow_answer(first: i64) -> Value {
+    let sum = |id| ok(id, json!(id + 1));
+    let mut all: Vec<_> = (first..first + 999).map(sum).collect();
+    all.push(ok(first + 999, json!("held")));
+    Value::Array(all)
+}
+
+#[tokio::test]
+async fn every_answer_finds_its_post_among_many_batches() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    let firsts: Vec<_> = (1..=15).map(|place| place * 1000).collect();
+    let mut open = Vec::new();
+    for first in &firsts {
+        let mut one = site.again(&client).await;
+        let body = slow_batch(*first).to_string();
+        one.send("POST", "/", &[], &body).await;
+        open.push(one);
+    }
+    let server = site.server.clone();
+    eventually("all run", || server.stats().in_flight == 15).await;
+    let fast: Vec<_> = (1..1000)
+        .map(|id| call(id, "add", json!([id, 1])))
+        .collect();
+    let sums: Vec<_> = (1..1000).map(|id| ok(id, json!(id + 1))).collect();
+    let reply = client.post(&[], &Value::Array(fast)).await;
+    assert_eq!(reply.json(), Value::Array(sums));
+    let one = client.post(&[], &call(1000, "add", json!([1, 2]))).await;
+    assert_eq!(one.json(), ok(1000, json!(3)), "that of a batch is another");
+    site.gate.add_permits(15);
+    for (one, first) in open.iter_mut().zip(firsts) {
+        assert_eq!(one.raw.reply().await.json(), slow_answer(first));
+    }
+}
+
+#[tokio::test]
+async fn what_waits_on_posts_is_bounded() {
+    let site = Site::new().await;
+    let mut client = site.open().await;
+    let mut open = Vec::new();
+    let refused = loop {
+        assert!(open.len() < 20, "20,000 ids wait");
+        let first = (open.len() as i64 + 1) * 1000;
+        let mut one = site.again(&client).await;
+        let body = slow_batch(first).to_string();
+        one.send("POST", "/", &[], &body).await;
+        match tokio::time::timeout(ms(300), one.raw.reply()).await {
+            Ok(reply) => break reply,
+            Err(_) => open.push((one, first)),
+        }
+    };
+    assert!(open.len() > 4, "{} were too many", open.len());
+    assert_eq!(refused.status, 200);
+    let refused = refused.json();
+    assert_eq!(refused.as_array().unwrap().len(), 1000);
+    for answer in refused.as_array().unwrap() {
+        assert_eq!(answer["error"]["code"], -32000);
+        assert_eq!(answer["error"]["message"], "Server overloaded");
+    }
+    // Nothing of it has run, and all else goes on.
+    assert_eq!(site.server.stats().in_flight, open.len() as u64);
+    assert_eq!(client.post(&[], &note("note")).await.status, 202);
+    let add = call(1, "add", json!([1, 2]));
+    assert_eq!(client.post(&[ASYNC], &add).await.status, 202);
+    let mut other = site.open().await;
+    assert_eq!(other.post(&[], &add).await.json(), ok(1, json!(3)));
+    site.gate.add_permits(open.len() + 1);
+    for (one, first) in &mut open {
+        assert_eq!(one.raw.reply().await.json(), slow_answer(*first));
+    }
+    let reply = client.post(&[], &slow_batch(1000)).await;
+    assert_eq!(reply.json(), slow_answer(1000));
+}

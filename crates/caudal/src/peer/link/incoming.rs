@@ -255,9 +255,3 @@ pub(crate) fn member(params: Option<RawJson<'_>>, name: &str) -> Option<String> 
         params?.read().ok()?;
     members.remove(name).map(|value| value.get().to_owned())
 }
-
-/// Whether two JSON texts are the same id.
-#[cfg(feature = "session")]
-pub(crate) fn same_id(one: &str, other: &str) -> bool {
-    one == other || SameId::parse(one).is_some_and(|one| SameId::parse(other) == Some(one))
-}

@@ -29,7 +29,7 @@ use crate::tap::{Direction, Tap};
 
 use incoming::RunningCall;
 #[cfg(feature = "session")]
-pub(crate) use incoming::{member, same_id};
+pub(crate) use incoming::member;
 pub(crate) use outgoing::{Begun, CallOptions, Extension};
 use outgoing::{Outcome, Waiting};
 pub(crate) use same::SameId;

@@ -4,12 +4,12 @@ use caudal_core::{Id, RequestId};
 
 /// An id, or the token of a progress report, to be compared with many others: read once,
 /// however many those are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SameId {
     Number(i64),
     /// With its escapes undone.
     Text(Box<str>),
-    /// A number that does not fit, as it is spelled.
+    /// A number that does not fit, or what is no id, as it is spelled.
     Odd(Box<str>),
 }
 
@@ -26,6 +26,21 @@ impl SameId {
         match id {
             RequestId::Number(number) => Self::Number(*number),
             RequestId::String(text) => Self::Text(text.as_str().into()),
+        }
+    }
+
+    /// The same of any JSON text.
+    #[cfg(feature = "session")]
+    pub(crate) fn read(json: &str) -> Self {
+        Self::parse(json).unwrap_or_else(|| Self::Odd(json.into()))
+    }
+
+    /// Bytes that it takes besides itself.
+    #[cfg(feature = "session")]
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Number(_) => 0,
+            Self::Text(text) | Self::Odd(text) => text.len(),
         }
     }
 
@@ -57,6 +72,8 @@ mod tests {
             assert!(!same(one, other), "{one} {other}");
         }
         assert_eq!(SameId::parse("{}"), None);
+        #[cfg(feature = "session")]
+        assert_ne!(SameId::read("{}"), SameId::read("\"{}\""));
         assert_eq!(SameId::parse("seven"), None);
     }
 }

@@ -34,6 +34,7 @@ use crate::extensions::Extensions;
 /// | [`session_timeout`](Self::session_timeout) | 5 min | the session is closed |
 /// | [`session_bytes`](Self::session_bytes) | 256 MiB in all sessions, each way | whoever sends to a session waits |
 /// | [`session_bytes_per_caller`](Self::session_bytes_per_caller) | 32 MiB in the sessions of one caller, each way | the same |
+/// | ids that POSTs of one session wait for | 4 MiB, 256 bytes for each among them; in all [`session_bytes`](Self::session_bytes) | -32000 `Server overloaded` |
 /// | [`replay`](Self::replay) | 256 KiB a session | older events are forgotten, and a gap is reported |
 /// | [`ping_timeout`](Self::ping_timeout) | 10 s | the WebSocket is closed |
 #[derive(Clone)]

@@ -8,13 +8,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use caudal_core::{CloseReason, Id, JsonRpcError, Message, decode, encode};
+use caudal_core::{CloseReason, Id, JsonRpcError, Message, encode};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::inbox::Inbox;
 use super::outbox::Outbox;
+use super::refusal::refusal;
 use super::table::Table;
-use super::waits::{Ids, Subject, Waits, read_own};
+use super::waits::{Subject, Taker, Waits, read_own};
 use crate::config::Config;
 use crate::hub::Hub;
 use crate::peer::member;
@@ -47,6 +48,8 @@ pub(super) struct Channel {
     message: Bytes,
     /// How much the driver could not send.
     unsent: usize,
+    /// The size of the message that is next, and the POST that it is for.
+    route: Option<(usize, Option<Taker>)>,
     hub: Arc<Hub>,
     /// How long it still waits for its client.
     timer: Option<Pin<Box<Sleep>>>,
@@ -68,45 +71,64 @@ impl Channel {
             remote,
             message: Bytes::new(),
             unsent: 0,
+            route: None,
             hub: Arc::clone(hub),
             timer: None,
         }
     }
 
     /// Gives a message to the POST that waits for it, or to the outbox.
-    fn poll_route(&self, cx: &mut Context<'_>, text: &[u8]) -> Poll<()> {
-        let Pipe { outbox, waits, .. } = &*self.pipe;
-        if let Some(subject) = self.subject(text)
-            && waits.want(&subject, text.len())
-        {
-            // Who does not read its answers gets no more of them.
-            ready!(outbox.poll_set_aside(cx, text.len()));
-            if self.give(&subject, text) {
-                return Poll::Ready(());
+    fn poll_route(&mut self, cx: &mut Context<'_>, text: &[u8]) -> Poll<()> {
+        loop {
+            let known = self.route.filter(|(size, _)| *size == text.len());
+            let taker = known.map_or_else(|| self.taker(text), |(_, taker)| taker);
+            // While it waits for room it is not read again.
+            self.route = Some((text.len(), taker));
+            let Pipe { outbox, waits, .. } = &*self.pipe;
+            match taker {
+                None => {
+                    ready!(outbox.poll_push(cx, text));
+                    break;
+                }
+                Some(taker) if waits.want(taker, text.len()) => {
+                    // Who does not read its answers gets no more of them.
+                    ready!(outbox.poll_set_aside(cx, text.len()));
+                    if self.give(taker, text) {
+                        break;
+                    }
+                }
+                Some(_) => {}
             }
+            // That POST is gone, but another may wait for the same.
+            self.route = None;
         }
-        outbox.poll_push(cx, text)
+        self.route = None;
+        Poll::Ready(())
     }
 
-    /// What of a POST a message may be about; `None` if nobody waits.
-    fn subject(&self, text: &[u8]) -> Option<Subject> {
-        if self.pipe.waits.is_empty() {
+    /// The POST that a message is for, if one waits for it.
+    fn taker(&self, text: &[u8]) -> Option<Taker> {
+        let waits = &self.pipe.waits;
+        if waits.is_empty() {
             return None;
         }
         let message = read_own(text);
-        let Message::Notification(told) = &message else {
-            return Ids::answered(&message).map(Subject::Answer);
+        let subject = match &message {
+            Message::Notification(told) => {
+                let progress = self.config.dialect.progress.as_ref();
+                let progress = progress.filter(|progress| progress.method == told.method)?;
+                Subject::Report(member(told.params, &progress.member)?)
+            }
+            message => Subject::answer(message)?,
         };
-        let progress = self.config.dialect.progress.as_ref();
-        let progress = progress.filter(|progress| progress.method == told.method)?;
-        member(told.params, &progress.member).map(Subject::Report)
+        waits.find(&subject, text.len())
     }
 
     /// Gives a message that is set aside to the POST that waits for it; if that is gone,
     /// it is set aside no longer.
-    fn give(&self, subject: &Subject, text: &[u8]) -> bool {
+    fn give(&self, taker: Taker, text: &[u8]) -> bool {
         let Pipe { outbox, waits, .. } = &*self.pipe;
-        let taken = waits.give(subject, text, outbox.last());
+        let taken = waits.give(taker, text, outbox.last());
         if !taken {
             outbox.release(text.len());
         }
@@ -152,16 +174,16 @@ impl Channel {
     /// Takes nothing in any more. What was accepted and has not begun is answered.
     fn end_input(&self) {
         for text in self.pipe.inbox.close() {
-            let Some(answer) = refusal(&text, &self.config) else {
+            let Some(answer) = refusal(&text, &self.config.policy, too_late) else {
                 continue;
             };
             let outbox = &self.pipe.outbox;
-            let is_taken = |subject| {
+            let is_taken = |taker| {
                 // Before it is there: it may be taken at once.
                 outbox.set_aside(answer.len());
-                self.give(&subject, &answer)
+                self.give(taker, &answer)
             };
-            if !self.subject(&answer).is_some_and(is_taken) {
+            if !self.taker(&answer).is_some_and(is_taken) {
                 outbox.push_back(answer);
             }
         }
@@ -173,35 +195,10 @@ impl Channel {
     }
 }
 
-/// The answer to a message that came too late.
-fn refusal(text: &[u8], config: &Config) -> Option<Bytes> {
-    let mut out = BytesMut::new();
+/// Answers what has come and will not begin.
+fn too_late(out: &mut BytesMut, id: Id<'_>) {
     let error = JsonRpcError::new(-32_000, "Server is shutting down");
-    let refuse = |out: &mut BytesMut, id: Id<'_>| encode::error(out, id, &error);
-    match decode(text, &config.policy) {
-        Message::Request(request) => refuse(&mut out, request.id),
-        Message::Batch(entries) => {
-            for entry in &entries {
-                let Some(id) = owed(entry) else { continue };
-                out.extend_from_slice(if out.is_empty() { b"[" } else { b"," });
-                refuse(&mut out, id);
-            }
-            if !out.is_empty() {
-                out.extend_from_slice(b"]");
-            }
-        }
-        _ => {}
-    }
-    (!out.is_empty()).then(|| out.freeze())
-}
-
-/// The id of what wants an answer.
-fn owed<'a>(entry: &Message<'a>) -> Option<Id<'a>> {
-    match entry {
-        Message::Request(request) => Some(request.id),
-        Message::Invalid(invalid) if invalid.wants_answer() => Some(invalid.id),
-        _ => None,
-    }
+    encode::error(out, id, &error);
 }
 
 impl Transport for Channel {
@@ -267,227 +264,4 @@ impl Drop for Channel {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-
-    use super::super::budget::Budget;
-    use super::super::outbox::{Bounds, Keep};
-    use super::super::waits::Wait;
-    use super::*;
-    use crate::router::Router;
-
-    fn channel() -> (Arc<Pipe>, Channel) {
-        channel_of(&Hub::new(Router::new(), Config::default()))
-    }
-
-    fn channel_of(hub: &Arc<Hub>) -> (Arc<Pipe>, Channel) {
-        let bounds = Bounds {
-            output: 1000,
-            all: 1000,
-            each: 1000,
-            share: 0,
-            replay: 1000,
-        };
-        channel_within(hub, bounds)
-    }
-
-    fn channel_within(hub: &Arc<Hub>, bounds: Bounds) -> (Arc<Pipe>, Channel) {
-        let pipe = Arc::new(Pipe {
-            inbox: Inbox::new(bounds, &Arc::default(), None),
-            outbox: Outbox::new(bounds, &Arc::new(Budget::default()), None),
-            waits: Waits::default(),
-        });
-        let channel = Channel::new(&pipe, hub, &Arc::default(), &"id".into(), None);
-        (pipe, channel)
-    }
-
-    fn refused(id: &str) -> String {
-        let error = r#"{"code":-32000,"message":"Server is shutting down"}"#;
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
-    }
-
-    #[tokio::test]
-    async fn what_was_accepted_and_has_not_begun_is_answered() {
-        let (pipe, mut channel) = channel();
-        let waited = br#"{"jsonrpc":"2.0","id":3,"method":"a"}"#;
-        let asked = Ids::asked(&decode(waited, &channel.config.policy));
-        let wait = Wait::begin(&pipe, asked.unwrap(), Vec::new());
-        for text in [
-            &br#"{"jsonrpc":"2.0","id":1,"method":"a"}"#[..],
-            br#"{"jsonrpc":"2.0","method":"a"}"#,
-            br#"{"jsonrpc":"2.0","id":1,"result":1}"#,
-            br#"[{"jsonrpc":"2.0","id":2,"method":"a"},{"jsonrpc":"2.0","method":"a"},7]"#,
-            waited,
-        ] {
-            pipe.inbox.push(text, false).await.unwrap();
-        }
-        channel.closing(&CloseReason::local());
-        assert!(pipe.inbox.push(b"late", false).await.is_err());
-        assert_eq!(wait.take().unwrap(), refused("3"));
-        let mut reader = pipe.outbox.attach(Keep::Replay);
-        let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
-        assert_eq!(next().await, Some((1, refused("1").into())));
-        let batch = format!("[{},{}]", refused("2"), refused("null"));
-        assert_eq!(next().await, Some((2, batch.into())));
-        assert_eq!(next().await, None);
-        assert!(poll_fn(|cx| channel.poll_close(cx)).await.is_none());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nothing_waits_for_a_reader_longer_than_it_can_read() {
-        let noop = &mut Context::from_waker(std::task::Waker::noop());
-        for (deadline, least, most) in [(0, 0, 600), (2, 2000, 2600), (60, 4900, 5100)] {
-            let hub = Hub::new(Router::new(), Config::default());
-            let (pipe, mut channel) = channel_of(&hub);
-            let _reader = pipe.outbox.attach(Keep::Replay);
-            assert!(pipe.outbox.poll_push(noop, b"x").is_ready());
-            hub.shutdown(Duration::from_secs(deadline)).await;
-            channel.closing(&CloseReason::local());
-            let start = Instant::now();
-            poll_fn(|cx| channel.poll_close(cx)).await;
-            let took = start.elapsed().as_millis();
-            assert!((least..=most).contains(&took), "{deadline} s: {took} ms");
-        }
-    }
-
-    #[tokio::test]
-    async fn answers_that_nobody_reads_are_bounded() {
-        let (pipe, mut channel) = channel();
-        let noop = &mut Context::from_waker(std::task::Waker::noop());
-        let waits: Vec<_> = (1..=4)
-            .map(|id| {
-                let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"a"}}"#);
-                let asked = Ids::asked(&decode(text.as_bytes(), &channel.config.policy));
-                Wait::begin(&pipe, asked.unwrap(), Vec::new())
-            })
-            .collect();
-        let long = "x".repeat(500);
-        let answer = |id| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"{long}\"}}\n");
-        let mut send = |id| {
-            let mut out = BytesMut::from(&*answer(id));
-            channel.poll_send(noop, &mut out).is_ready()
-        };
-        assert!(send(1) && send(2));
-        assert!(!send(3), "more than 1000 bytes are there");
-        assert!(waits[0].take().is_some());
-        assert!(send(3));
-        assert!(!send(4));
-        // What nobody waits for any more counts no less.
-        drop(waits);
-        let mut reader = pipe.outbox.attach(Keep::Replay);
-        let push = |text: &[u8]| {
-            pipe.outbox
-                .poll_push(&mut Context::from_waker(std::task::Waker::noop()), text)
-                .is_ready()
-        };
-        assert!(!push(b"x"));
-        let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
-        assert!(next().await.is_some());
-        assert!(push(b"x"));
-    }
-
-    #[tokio::test]
-    async fn who_leaves_its_answers_behind_gets_no_more_of_them() {
-        for keep in [Keep::Replay, Keep::Acknowledged] {
-            let all = Bounds {
-                output: 1000,
-                all: 1 << 20,
-                each: 1 << 20,
-                share: 0,
-                replay: 0,
-            };
-            let hub = Hub::new(Router::new(), Config::default());
-            let (pipe, mut channel) = channel_within(&hub, all);
-            let noop = &mut Context::from_waker(std::task::Waker::noop());
-            let mut reader = pipe.outbox.attach(keep);
-            // Other messages do not count: whoever reads none gets answers anyway.
-            assert!(pipe.outbox.poll_push(noop, &[b'x'; 5000]).is_ready());
-            // The client is gone before each answer is taken.
-            let text = br#"{"jsonrpc":"2.0","id":1,"method":"a"}"#;
-            let answer = format!(
-                "{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"{}\"}}\n",
-                "x".repeat(500)
-            );
-            let mut leave = || {
-                let asked = Ids::asked(&decode(text, &Default::default()));
-                let _wait = Wait::begin(&pipe, asked.unwrap(), Vec::new());
-                let mut out = BytesMut::from(&*answer);
-                channel.poll_send(noop, &mut out).is_ready()
-            };
-            assert!(leave() && leave());
-            assert!(!leave(), "more than 1000 bytes are there");
-            let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
-            for _ in 0..2 {
-                assert!(next().await.is_some());
-            }
-            // What is not acknowledged is not gone.
-            assert_eq!(leave(), keep == Keep::Replay);
-            pipe.outbox.acknowledge(2);
-            assert_eq!(leave(), keep == Keep::Acknowledged);
-            for _ in 0..2 {
-                assert!(next().await.is_some());
-            }
-            pipe.outbox.acknowledge(u64::MAX);
-            assert!(leave() && leave() && !leave());
-        }
-    }
-
-    #[cfg(feature = "sse")]
-    #[tokio::test]
-    async fn progress_that_nobody_reads_is_bounded() {
-        let config = Config {
-            dialect: crate::dialect::Dialect::mcp(),
-            ..Config::default()
-        };
-        let (pipe, mut channel) = channel_of(&Hub::new(Router::new(), config));
-        let ids = |id| {
-            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"a"}}"#);
-            Ids::asked(&decode(text.as_bytes(), &Default::default())).unwrap()
-        };
-        let one = Wait::begin(&pipe, ids(1), vec!["7".to_owned()]);
-        let other = Wait::begin(&pipe, ids(2), vec!["8".to_owned()]);
-        let noop = &mut Context::from_waker(std::task::Waker::noop());
-        let mut report = |token| {
-            let long = "x".repeat(500);
-            let params = format!(r#"{{"progressToken":{token},"message":"{long}"}}"#);
-            let mut out = BytesMut::from(&*format!(
-                "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{params}}}\n"
-            ));
-            channel.poll_send(noop, &mut out).is_ready()
-        };
-        assert!(report(7) && report(8));
-        assert!(!report(7), "more than 1000 bytes are there");
-        assert!(one.next_report().is_some());
-        assert!(report(7));
-        assert!(!report(8));
-        // Those that nobody has read count no less, but may be read elsewhere.
-        drop((one, other));
-        assert!(!report(9));
-        let mut reader = pipe.outbox.attach(Keep::Replay);
-        let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
-        assert!(next().await.is_some() && next().await.is_some());
-        assert!(report(9));
-        assert!(next().await.is_some());
-        pipe.outbox.set_aside(999);
-        assert!(report(9), "nothing of what is gone is still counted");
-    }
-
-    #[tokio::test]
-    async fn the_inbox_takes_so_much_and_no_more() {
-        let (pipe, mut channel) = channel();
-        let text = [b'x'; 500];
-        pipe.inbox.push(&text, false).await.unwrap();
-        pipe.inbox.push(&text, false).await.unwrap();
-        let mut third = std::pin::pin!(pipe.inbox.push(b"y", false));
-        let noop = &mut Context::from_waker(std::task::Waker::noop());
-        assert!(third.as_mut().poll(noop).is_pending());
-        assert!(channel.poll_receive(noop).is_ready());
-        assert!(third.as_mut().poll(noop).is_pending(), "it is looked at");
-        assert!(channel.poll_receive(noop).is_ready());
-        third.await.unwrap();
-        // One that is too large goes in alone.
-        assert!(channel.poll_receive(noop).is_ready());
-        assert!(channel.poll_receive(noop).is_pending());
-        pipe.inbox.push(&[b'x'; 2000], false).await.unwrap();
-    }
-}
+mod tests;

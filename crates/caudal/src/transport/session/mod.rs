@@ -25,6 +25,7 @@ mod listen;
 )]
 mod outbox;
 mod post;
+mod refusal;
 mod table;
 mod waits;
 

@@ -3,13 +3,14 @@
 use std::future::poll_fn;
 
 use bytes::{Bytes, BytesMut};
-use caudal_core::{Invalid, Message, decode};
+use caudal_core::{Id, Invalid, Message, decode};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::head;
+use super::refusal::refusal;
 use super::table::{Session, Visit};
-use super::waits::{Ids, Wait};
+use super::waits::{Asked, Wait};
 use crate::dispatch::Exchange;
 use crate::peer::member;
 use crate::transport::http::{Body, Http, json, plain};
@@ -23,7 +24,7 @@ pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) 
     let (asked, tokens, cancelled, is_answer) = match decode(text, &http.hub().config.policy) {
         Message::Invalid(invalid) => return judge(http, &visit, text, &invalid),
         message => (
-            Ids::asked(&message),
+            Asked::of(&message),
             tokens(&visit, head, &message),
             cancelled(&visit, &message),
             is_answer(&message),
@@ -31,9 +32,13 @@ pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) 
     };
     let is_async = asked.is_some() && head::prefers_async(&head.headers);
     // It must be known before the answer can be there.
-    let wait = asked
-        .filter(|_| !is_async)
-        .map(|ids| Wait::begin(&visit.pipe, ids, tokens));
+    let wait = match asked.filter(|_| !is_async) {
+        Some(asked) => match Wait::begin(&visit.pipe, asked.with_tokens(&tokens)) {
+            None => return turned_away(http, &visit, text),
+            wait => wait,
+        },
+        None => None,
+    };
     if visit.pipe.inbox.push(text, is_answer).await.is_err() {
         return ended(http);
     }
@@ -56,6 +61,19 @@ fn judge(http: &Http, session: &Session, text: &[u8], invalid: &Invalid<'_>) -> 
         // It was meant as an answer.
         true => accepted(false),
         false => answered(http, out.freeze()),
+    }
+}
+
+/// Answers requests when too many wait already. Nothing that came with them begins.
+fn turned_away(http: &Http, session: &Session, text: &[u8]) -> Response<Body> {
+    let link = &session.link;
+    link.show_received(text);
+    let refuse = |out: &mut BytesMut, id: Id<'_>| {
+        Exchange::for_entry(link, out).turn_away(id, false);
+    };
+    match refusal(text, &link.config.policy, refuse) {
+        Some(answer) => answered(http, answer),
+        None => accepted(false),
     }
 }
 

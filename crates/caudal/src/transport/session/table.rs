@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -23,6 +24,10 @@ use crate::transport::http::{Caller, Http, Most, Seat, Seats};
 /// A session that holds no more has room for it even if all together hold too much, and
 /// for as much of its client's answers; so they hold at most three times what they may.
 const SHARE: usize = 64 << 10;
+/// What POSTs that wait in one session have asked, if no more than so many may run;
+const ASKED: usize = 4 << 20;
+/// and for each that may run.
+const EACH: usize = 4 << 10;
 
 /// All sessions of a server.
 #[derive(Debug, Default)]
@@ -31,6 +36,8 @@ pub(crate) struct Table {
     budget: Arc<Budget>,
     /// and of what they have sent.
     incoming: Arc<Budget>,
+    /// Bytes of what they have asked and wait for on a POST.
+    asked: Arc<AtomicUsize>,
     seats: Arc<Seats<Opener>>,
     state: Mutex<State>,
 }
@@ -242,10 +249,14 @@ impl Table {
             output: limits.queue,
             ..bounds
         };
+        let asked = Bounds {
+            output: limits.in_flight.saturating_mul(EACH).max(ASKED),
+            ..bounds
+        };
         let pipe = Arc::new(Pipe {
             inbox: Inbox::new(incoming, &self.incoming, opener.as_ref()),
             outbox: Outbox::new(bounds, &self.budget, opener.as_ref()),
-            waits: Waits::default(),
+            waits: Waits::new(asked, &self.asked),
         });
         let extensions = match options.authorize {
             Some(_) => link.extensions.clone(),

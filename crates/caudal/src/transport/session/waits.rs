@@ -1,83 +1,26 @@
 //! POSTs that wait for the answer to what they have brought.
 
+mod index;
+
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use caudal_core::{InvalidKind, Message, Policy, decode};
+use caudal_core::{Message, Policy, decode};
 
+use self::index::Index;
 use super::channel::Pipe;
+use super::outbox::Bounds;
 #[cfg(feature = "sse")]
 use super::outbox::Reader;
-use crate::peer::same_id;
+
+pub(super) use self::index::{Asked, Subject};
 
 /// Bytes of progress that wait for one POST; what is more goes with the server's
 /// other messages.
 const ROOM: usize = 64 << 10;
-
-/// The ids in a message that want answers, or that are answered: as they are
-/// written.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Ids {
-    is_batch: bool,
-    ids: Vec<Box<str>>,
-}
-
-impl Ids {
-    /// Those of requests, if there are any.
-    pub(super) fn asked(message: &Message<'_>) -> Option<Self> {
-        Self::of(message, |message| match message {
-            Message::Request(request) => Some(request.id.as_str()),
-            Message::Invalid(invalid) if invalid.kind == InvalidKind::Request => {
-                Some(invalid.id.as_str())
-            }
-            _ => None,
-        })
-    }
-
-    /// Those that a message of ours answers, if it is an answer.
-    pub(super) fn answered(message: &Message<'_>) -> Option<Self> {
-        Self::of(message, |message| match message {
-            Message::Response(response) => Some(response.id.as_str()),
-            _ => None,
-        })
-    }
-
-    fn of<'a>(
-        message: &'a Message<'_>,
-        id: impl Fn(&'a Message<'_>) -> Option<&'a str>,
-    ) -> Option<Self> {
-        let (is_batch, ids): (_, Vec<Box<str>>) = match message {
-            Message::Batch(entries) => {
-                let ids = entries.iter().filter_map(id);
-                (true, ids.map(Into::into).collect())
-            }
-            single => (false, id(single).map(Into::into).into_iter().collect()),
-        };
-        (!ids.is_empty()).then_some(Self { is_batch, ids })
-    }
-
-    /// Whether an answer with these ids answers what was asked with `self`. Null
-    /// says little, so it counts only where there is nothing else.
-    fn match_answer(&self, answer: &Self) -> bool {
-        let mut named = answer.ids.iter().filter(|id| &***id != "null").peekable();
-        self.is_batch == answer.is_batch
-            && match named.peek() {
-                Some(_) => named.any(|id| self.ids.contains(id)),
-                None => self.ids.iter().all(|id| &**id == "null"),
-            }
-    }
-}
-
-/// What a message of ours is to a POST that waits.
-#[derive(Debug)]
-pub(super) enum Subject {
-    /// The answer to requests with these ids.
-    Answer(Ids),
-    /// A report of progress under this token, a JSON text.
-    Report(String),
-}
 
 /// Reads a message of ours, which knows no bounds.
 pub(super) fn read_own(text: &[u8]) -> Message<'_> {
@@ -90,136 +33,222 @@ pub(super) fn read_own(text: &[u8]) -> Message<'_> {
 }
 
 /// All POSTs of a session that wait, in the order in which they came.
-#[derive(Debug, Default)]
-pub(super) struct Waits(Mutex<State>);
+#[derive(Debug)]
+pub(super) struct Waits {
+    /// What they may hold of what they have asked.
+    bounds: Bounds,
+    /// What those of all sessions hold.
+    all: Arc<AtomicUsize>,
+    state: Mutex<State>,
+}
 
 #[derive(Debug, Default)]
 struct State {
     waits: BTreeMap<u64, Waiting>,
+    /// Those that are open.
+    index: Index,
+    /// Bytes of what they have asked.
+    size: usize,
     count: u64,
     closed: bool,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    ids: Ids,
-    /// Under which progress of what was asked is reported: JSON texts.
-    tokens: Vec<String>,
-    /// Such reports that its client has still to get.
+    /// Reports of progress that its client has still to get,
     reports: VecDeque<Bytes>,
+    /// and their bytes.
+    reported: usize,
     outcome: Outcome,
     waker: Option<Waker>,
 }
 
 #[derive(Debug)]
 enum Outcome {
-    Open,
+    Open(Asked),
     /// The answer, and the last of the server's messages before it.
     Answered(Bytes, u64),
     /// None will come.
     Ended,
 }
 
+/// The POST that a message is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taker {
+    key: u64,
+    is_answer: bool,
+}
+
 impl Waits {
+    /// `all` counts what the POSTs of all sessions have asked.
+    pub(super) fn new(bounds: Bounds, all: &Arc<AtomicUsize>) -> Self {
+        Self {
+            bounds,
+            all: Arc::clone(all),
+            state: Mutex::default(),
+        }
+    }
+
+    /// How often anybody was looked for.
+    #[cfg(test)]
+    pub(super) fn looks(&self) -> usize {
+        self.lock().index.looks.get()
+    }
+
     /// Whether nobody waits.
     pub(super) fn is_empty(&self) -> bool {
         self.lock().waits.is_empty()
     }
 
-    /// Whether somebody waits for a message about this, and has room for it.
-    pub(super) fn want(&self, subject: &Subject, size: usize) -> bool {
+    /// The first that waits for a message about this, if it has room for it.
+    pub(super) fn find(&self, subject: &Subject<'_>, size: usize) -> Option<Taker> {
         let state = self.lock();
-        state.waits.values().any(|one| one.wants(subject, size))
+        let taker = Taker {
+            key: state.index.find(subject)?,
+            is_answer: matches!(subject, Subject::Answer(..)),
+        };
+        state.takes(taker, size).then_some(taker)
     }
 
-    /// Gives a message to the first that waits for it; `false` if there is none. Reports
-    /// of progress come so before the answer, whose `last` message before it this is.
-    pub(super) fn give(&self, subject: &Subject, text: &[u8], last: u64) -> bool {
-        self.change(
-            |waiting| waiting.wants(subject, text.len()),
-            |waiting| {
-                let text = Bytes::copy_from_slice(text);
-                match subject {
-                    Subject::Answer(_) => waiting.outcome = Outcome::Answered(text, last),
-                    Subject::Report(_) => waiting.reports.push_back(text),
-                }
-            },
-        )
+    /// Whether it still waits, and has room.
+    pub(super) fn want(&self, taker: Taker, size: usize) -> bool {
+        self.lock().takes(taker, size)
+    }
+
+    /// Gives a message to the one that waits for it; `false` if it does not any more.
+    /// Reports of progress come so before the answer, whose `last` message before it
+    /// this is.
+    pub(super) fn give(&self, taker: Taker, text: &[u8], last: u64) -> bool {
+        let mut state = self.lock();
+        if !state.takes(taker, text.len()) {
+            return false;
+        }
+        let text = Bytes::copy_from_slice(text);
+        let waker = match taker.is_answer {
+            true => self.settle(&mut state, taker.key, Outcome::Answered(text, last)),
+            false => state.waits.get_mut(&taker.key).and_then(|waiting| {
+                waiting.reported += text.len();
+                waiting.reports.push_back(text);
+                waiting.waker.take()
+            }),
+        };
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        true
     }
 
     /// Ends the wait for an answer that may never come.
     pub(super) fn give_up(&self, id: &str) {
-        self.change(
-            |waiting| waiting.is_open() && waiting.ids.ids.iter().all(|one| same_id(one, id)),
-            |waiting| waiting.outcome = Outcome::Ended,
-        );
-    }
-
-    /// Changes the first that is meant, and wakes it; `false` if there is none.
-    fn change(&self, is: impl Fn(&Waiting) -> bool, change: impl FnOnce(&mut Waiting)) -> bool {
         let mut state = self.lock();
-        let Some(waiting) = state.waits.values_mut().find(|waiting| is(waiting)) else {
-            return false;
+        let Some(key) = state.index.find_sole(id) else {
+            return;
         };
-        change(waiting);
-        let waker = waiting.waker.take();
+        let waker = self.settle(&mut state, key, Outcome::Ended);
         drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        true
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// No answer comes any more.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        let mut wakers = Vec::new();
-        for waiting in state.waits.values_mut() {
-            if let Outcome::Open = waiting.outcome {
-                waiting.outcome = Outcome::Ended;
-                wakers.extend(waiting.waker.take());
-            }
-        }
+        let keys: Vec<_> = state.waits.keys().copied().collect();
+        let settle = |key| self.settle(&mut state, key, Outcome::Ended);
+        let wakers: Vec<_> = keys.into_iter().filter_map(settle).collect();
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Lets a POST wait; `None` if so much is asked already that it would be too much.
+    fn begin(&self, asked: Asked) -> Option<u64> {
+        let mut state = self.lock();
+        state.count += 1;
+        let key = state.count;
+        let outcome = match state.closed {
+            true => Outcome::Ended,
+            false => {
+                let size = asked.size();
+                if !self.admits(&state, size) {
+                    return None;
+                }
+                state.size += size;
+                self.all.fetch_add(size, Relaxed);
+                state.index.insert(key, &asked);
+                Outcome::Open(asked)
+            }
+        };
+        let waiting = Waiting {
+            reports: VecDeque::new(),
+            reported: 0,
+            outcome,
+            waker: None,
+        };
+        state.waits.insert(key, waiting);
+        Some(key)
+    }
+
+    /// Whether there is room for so much more. Nothing is too large where nobody waits.
+    fn admits(&self, state: &State, size: usize) -> bool {
+        let own = state.size.saturating_add(size);
+        // What others ask at this moment may pass the limit by a little.
+        let all = self.all.load(Relaxed).saturating_add(size);
+        let fits = all <= self.bounds.all || own <= self.bounds.share;
+        state.size == 0 || (own <= self.bounds.output && fits)
+    }
+
+    /// Ends an open wait. Its ids are forgotten: a later answer is not for it.
+    fn settle(&self, state: &mut State, key: u64, outcome: Outcome) -> Option<Waker> {
+        let waiting = state.waits.get_mut(&key)?;
+        let Outcome::Open(_) = waiting.outcome else {
+            return None;
+        };
+        let waker = waiting.waker.take();
+        let before = std::mem::replace(&mut waiting.outcome, outcome);
+        self.forget(state, key, &before);
+        waker
+    }
+
+    fn end(&self, key: u64) -> Option<Waiting> {
+        let mut state = self.lock();
+        let ended = state.waits.remove(&key)?;
+        self.forget(&mut state, key, &ended.outcome);
+        Some(ended)
+    }
+
+    fn forget(&self, state: &mut State, key: u64, outcome: &Outcome) {
+        if let Outcome::Open(asked) = outcome {
+            let size = asked.size();
+            state.size -= size;
+            self.all.fetch_sub(size, Relaxed);
+            state.index.remove(key, asked);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0
+        self.state
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
+impl State {
+    /// Whether it waits, and has room for so many bytes.
+    fn takes(&self, taker: Taker, size: usize) -> bool {
+        self.waits.get(&taker.key).is_some_and(|waiting| {
+            let has_room = waiting.reported.saturating_add(size) <= ROOM;
+            matches!(waiting.outcome, Outcome::Open(_)) && (taker.is_answer || has_room)
+        })
+    }
+}
+
 impl Waiting {
-    fn is_open(&self) -> bool {
-        matches!(self.outcome, Outcome::Open)
-    }
-
-    fn wants(&self, subject: &Subject, size: usize) -> bool {
-        self.is_open()
-            && match subject {
-                Subject::Answer(answer) => self.ids.match_answer(answer),
-                Subject::Report(token) => {
-                    self.tokens.iter().any(|one| same_id(one, token))
-                        && self.reported().saturating_add(size) <= ROOM
-                }
-            }
-    }
-
-    /// Bytes of reports.
-    fn reported(&self) -> usize {
-        self.reports.iter().map(Bytes::len).sum()
-    }
-
     /// Bytes that are set aside for it.
     fn held(&self) -> usize {
         let answer = match &self.outcome {
             Outcome::Answered(text, _) => text.len(),
             _ => 0,
         };
-        self.reported() + answer
+        self.reported + answer
     }
 
     fn answer(self) -> Option<Bytes> {
@@ -238,25 +267,11 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    pub(super) fn begin(pipe: &Arc<Pipe>, ids: Ids, tokens: Vec<String>) -> Self {
-        let mut state = pipe.waits.lock();
-        state.count += 1;
-        let key = state.count;
-        let outcome = match state.closed {
-            true => Outcome::Ended,
-            false => Outcome::Open,
-        };
-        let waiting = Waiting {
-            ids,
-            tokens,
-            reports: VecDeque::new(),
-            outcome,
-            waker: None,
-        };
-        state.waits.insert(key, waiting);
-        drop(state);
+    /// `None` if too much waits already.
+    pub(super) fn begin(pipe: &Arc<Pipe>, asked: Asked) -> Option<Self> {
+        let key = pipe.waits.begin(asked)?;
         let pipe = Arc::clone(pipe);
-        Self { pipe, key }
+        Some(Self { pipe, key })
     }
 
     /// Ready when there is an answer, with the last message before it; or `None` if
@@ -267,7 +282,7 @@ impl Wait {
             return Poll::Ready(None);
         };
         match &waiting.outcome {
-            Outcome::Open => {
+            Outcome::Open(_) => {
                 waiting.waker = Some(cx.waker().clone());
                 Poll::Pending
             }
@@ -282,7 +297,7 @@ impl Wait {
     }
 
     fn end(&self) -> Option<Waiting> {
-        let ended = self.pipe.waits.lock().waits.remove(&self.key)?;
+        let ended = self.pipe.waits.end(self.key)?;
         self.pipe.outbox.release(ended.held());
         Some(ended)
     }
@@ -311,7 +326,9 @@ impl Wait {
     /// The next report of progress, if there is one.
     pub(crate) fn next_report(&self) -> Option<Bytes> {
         let mut state = self.pipe.waits.lock();
-        let report = state.waits.get_mut(&self.key)?.reports.pop_front()?;
+        let waiting = state.waits.get_mut(&self.key)?;
+        let report = waiting.reports.pop_front()?;
+        waiting.reported -= report.len();
         drop(state);
         self.pipe.outbox.release(report.len());
         Some(report)
@@ -332,78 +349,4 @@ impl Drop for Wait {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn asked(text: &str) -> Ids {
-        Ids::asked(&decode(text.as_bytes(), &Policy::default())).unwrap()
-    }
-
-    fn answered(text: &str) -> Ids {
-        Ids::answered(&decode(text.as_bytes(), &Policy::default())).unwrap()
-    }
-
-    #[test]
-    fn an_answer_is_known_by_its_ids() {
-        let one = asked(r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#);
-        let null = asked(r#"{"jsonrpc":"2.0","id":null,"method":"a"}"#);
-        let batch = asked(r#"[{"jsonrpc":"2.0","id":1,"method":"a"},7]"#);
-        let wrong = asked("[7]");
-        let to_one = answered(r#"{"jsonrpc":"2.0","id":1,"result":1}"#);
-        let to_null = answered(r#"{"jsonrpc":"2.0","id":null,"result":1}"#);
-        let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}"#;
-        let to_batch = answered(&format!(
-            r#"[{{"jsonrpc":"2.0","id":1,"result":1}},{error}]"#
-        ));
-        let to_wrong = answered(&format!("[{error}]"));
-        let all = [&one, &null, &batch, &wrong];
-        for (i, answer) in [to_one, to_null, to_batch, to_wrong].iter().enumerate() {
-            let matches = all.map(|asked| asked.match_answer(answer));
-            let mut expected = [false; 4];
-            expected[i] = true;
-            assert_eq!(matches, expected, "{answer:?}");
-        }
-    }
-
-    #[test]
-    fn calls_and_notifications_of_ours_answer_nothing() {
-        for text in [
-            r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#,
-            r#"{"jsonrpc":"2.0","method":"a"}"#,
-            r#"[{"jsonrpc":"2.0","id":1,"method":"a"}]"#,
-        ] {
-            let message = decode(text.as_bytes(), &Policy::default());
-            assert_eq!(Ids::answered(&message), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn reports_have_bounds() {
-        let waits = Waits::default();
-        let waiting = Waiting {
-            ids: Ids {
-                is_batch: false,
-                ids: vec!["1".into()],
-            },
-            tokens: vec!["7".to_owned()],
-            reports: VecDeque::new(),
-            outcome: Outcome::Open,
-            waker: None,
-        };
-        waits.lock().waits.insert(1, waiting);
-        let report = |token: &str, text: &[u8]| {
-            let subject = Subject::Report(token.to_owned());
-            let wanted = waits.want(&subject, text.len());
-            assert_eq!(waits.give(&subject, text, 0), wanted);
-            wanted
-        };
-        let text = vec![b' '; ROOM - 1];
-        assert!(!report("\"7\"", b"{}"));
-        assert!(report("7", &text));
-        assert!(report("7", b"1"));
-        assert!(!report("7", b"1"));
-        waits.give_up("1");
-        waits.lock().waits.get_mut(&1).unwrap().reports.clear();
-        assert!(!report("7", b"1"));
-    }
-}
+mod tests;

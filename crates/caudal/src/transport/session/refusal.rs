@@ -1,0 +1,37 @@
+//! Answers to what does not begin.
+
+use bytes::{Bytes, BytesMut};
+use caudal_core::{Id, Message, Policy, decode};
+
+/// The answer to a message whose requests are refused, each by `refuse`; `None` if it
+/// wants none.
+pub(super) fn refusal(
+    text: &[u8],
+    policy: &Policy,
+    mut refuse: impl FnMut(&mut BytesMut, Id<'_>),
+) -> Option<Bytes> {
+    let mut out = BytesMut::new();
+    match decode(text, policy) {
+        Message::Request(request) => refuse(&mut out, request.id),
+        Message::Batch(entries) => {
+            for id in entries.iter().filter_map(owed) {
+                out.extend_from_slice(if out.is_empty() { b"[" } else { b"," });
+                refuse(&mut out, id);
+            }
+            if !out.is_empty() {
+                out.extend_from_slice(b"]");
+            }
+        }
+        _ => {}
+    }
+    (!out.is_empty()).then(|| out.freeze())
+}
+
+/// The id of what wants an answer.
+fn owed<'a>(entry: &Message<'a>) -> Option<Id<'a>> {
+    match entry {
+        Message::Request(request) => Some(request.id),
+        Message::Invalid(invalid) if invalid.wants_answer() => Some(invalid.id),
+        _ => None,
+    }
+}
