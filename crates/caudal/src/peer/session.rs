@@ -18,9 +18,6 @@ use crate::router::Router;
 use crate::state::State;
 use crate::transport::Transport;
 
-/// How long a transport may take to close in good order.
-const CLOSE: Duration = Duration::from_secs(10);
-
 /// Makes a connection anew.
 pub(crate) type Connector =
     Box<dyn FnMut() -> BoxFuture<Result<Box<dyn Transport>, crate::Error>> + Send>;
@@ -172,7 +169,8 @@ async fn run<T: Transport>(
         link.close(reason.clone());
     }
     transport.closing(&reason);
-    let close = async move { timeout(CLOSE, poll_fn(|cx| transport.poll_close(cx))).await };
+    let limit = transport.close_timeout();
+    let close = async move { timeout(limit, poll_fn(|cx| transport.poll_close(cx))).await };
     if link.reconnects() && !reason.is_local() {
         // The next connection need not wait for the end of this one.
         tokio::spawn(close);

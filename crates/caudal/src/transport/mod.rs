@@ -27,6 +27,7 @@ pub(crate) mod ws;
 
 use std::io;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 pub use bytes::BytesMut;
 use caudal_core::{CloseReason, FrameError, Framing, RequestId};
@@ -79,6 +80,11 @@ pub trait Transport: Send + Unpin + 'static {
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         let _ = cx;
         Poll::Ready(None)
+    }
+
+    /// How long [`poll_close`](Self::poll_close) may take: 10 s, unless it knows better.
+    fn close_timeout(&self) -> Duration {
+        Duration::from_secs(10)
     }
 
     /// How messages are delimited in [`poll_send`](Self::poll_send).
@@ -229,6 +235,10 @@ impl Transport for Box<dyn Transport> {
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         (**self).poll_close(cx)
+    }
+
+    fn close_timeout(&self) -> Duration {
+        (**self).close_timeout()
     }
 
     fn framing(&self) -> Framing {

@@ -89,21 +89,143 @@ async fn idle_sessions_do_not_hold_up_the_end() {
     assert_eq!(polls.raw.reply().await.status, 410);
 }
 
+/// Ends a server, and tells how long that took.
+fn shut_down(site: &Site, limit: Duration) -> tokio::task::JoinHandle<Duration> {
+    let (server, start) = (site.server.clone(), Instant::now());
+    tokio::spawn(async move {
+        server.shutdown(limit).await;
+        start.elapsed()
+    })
+}
+
+/// Ends a server while a request of this client runs, which is then answered.
+async fn answer_at_the_end(
+    site: &Site,
+    client: &Client,
+    limit: Duration,
+) -> tokio::task::JoinHandle<Duration> {
+    let hold = call(1, "hold", json!([]));
+    let mut posts = site.again(client).await;
+    assert_eq!(posts.post(&[ASYNC], &hold).await.status, 202);
+    let server = site.server.clone();
+    eventually("it runs", || server.stats().in_flight == 1).await;
+    let end = shut_down(site, limit);
+    tokio::time::sleep(ms(50)).await;
+    site.gate.add_permits(1);
+    eventually("it is done", || server.stats().in_flight == 0).await;
+    end
+}
+
 #[tokio::test]
-async fn a_client_that_never_comes_does_not_hold_up_the_end() {
+async fn a_client_may_come_late_for_what_it_is_owed() {
+    let site = Site::new().await;
+    let client = site.open_polling().await;
+    let end = answer_at_the_end(&site, &client, Duration::from_secs(20)).await;
+    tokio::time::sleep(ms(1500)).await;
+    let page = site.again(&client).await.poll(0).await.json();
+    let held = json!({"cursor": 1, "messages": [ok(1, json!("held"))]});
+    assert_eq!(page, held);
+    assert!(!end.is_finished(), "it may be lost");
+    let start = Instant::now();
+    assert_eq!(site.again(&client).await.poll(1).await.status, 410);
+    within(end).await.unwrap();
+    let took = start.elapsed();
+    assert!(took < ms(2000), "all was there, and it took {took:?}");
+}
+
+#[tokio::test]
+async fn what_a_poll_has_lost_comes_again_while_the_server_stops() {
+    let site = Site::new().await;
+    let mut client = site.open_polling().await;
+    client.send("GET", "/", &[ACCEPT_JSON], "").await;
+    client.raw.silence().await;
+    let end = answer_at_the_end(&site, &client, Duration::from_secs(20)).await;
+    let held = json!({"cursor": 1, "messages": [ok(1, json!("held"))]});
+    assert_eq!(client.raw.reply().await.json(), held);
+    for _ in 0..3 {
+        tokio::time::sleep(ms(200)).await;
+        assert_eq!(site.again(&client).await.poll(0).await.json(), held);
+    }
+    assert_eq!(site.again(&client).await.poll(1).await.status, 410);
+    within(end).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_has_all_and_does_not_say_so_holds_up_the_end_for_seconds_only() {
+    let site = Site::new().await;
+    let client = site.open_polling().await;
+    let end = answer_at_the_end(&site, &client, Duration::from_secs(600)).await;
+    assert_eq!(site.again(&client).await.poll(0).await.status, 200);
+    let took = within(end).await.unwrap();
+    assert!(took > ms(3000), "{took:?}");
+}
+
+#[tokio::test]
+async fn an_event_stream_that_was_cut_may_be_taken_up_while_the_server_stops() {
+    let site = Site::new().await;
+    let client = site.open().await;
+    drop(site.listen(&client, None).await);
+    let end = answer_at_the_end(&site, &client, Duration::from_secs(20)).await;
+    tokio::time::sleep(ms(1500)).await;
+    let mut events = site.listen(&client, Some(0)).await;
+    let held = events.event().await.unwrap();
+    assert_eq!(held.json(), ok(1, json!("held")));
+    assert_eq!(events.event().await, None);
+    within(end).await.unwrap();
+}
+
+/// It was told that the answer comes so.
+#[tokio::test]
+async fn who_was_promised_an_answer_may_come_for_the_first_time() {
+    let site = Site::new().await;
+    let client = site.open().await;
+    let end = answer_at_the_end(&site, &client, Duration::from_secs(20)).await;
+    tokio::time::sleep(ms(1500)).await;
+    let mut events = site.listen(&client, None).await;
+    let held = events.event().await.unwrap();
+    assert_eq!(held.json(), ok(1, json!("held")));
+    within(end).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_never_comes_holds_up_the_end_to_its_limit_and_no_longer() {
     let mut config = Config::default();
     config.limits.output = 1000;
-    let site = Site::with(Options::default(), config).await;
-    let _client = site.open_polling().await;
-    let peer = site.peer();
-    let sender = tokio::spawn(async move {
-        while peer.notify("tick", ("x".repeat(100),)).await.is_ok() {
-            tokio::task::yield_now().await;
-        }
-    });
-    tokio::time::sleep(ms(100)).await;
-    within(site.server.shutdown(Duration::from_secs(600))).await;
-    within(sender).await.unwrap();
+    for count in [1, 1000] {
+        let site = Site::with(Options::default(), config.clone()).await;
+        let _client = site.open_polling().await;
+        let peer = site.peer();
+        let sender = tokio::spawn(async move {
+            for _ in 0..count {
+                let _ = peer.notify("tick", ("x".repeat(100),)).await;
+            }
+        });
+        tokio::time::sleep(ms(100)).await;
+        let took = within(shut_down(&site, ms(1500))).await.unwrap();
+        assert!(took > ms(1400) && took < ms(10_000), "{took:?}");
+        within(sender).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_never_listens_does_not_hold_up_the_end() {
+    let mut config = Config::default();
+    config.limits.output = 1000;
+    for count in [1, 1000] {
+        let site = Site::with(Options::default(), config.clone()).await;
+        let _client = site.open().await;
+        let peer = site.peer();
+        let sender = tokio::spawn(async move {
+            for _ in 0..count {
+                let _ = peer.notify("tick", ("x".repeat(100),)).await;
+            }
+        });
+        tokio::time::sleep(ms(100)).await;
+        within(shut_down(&site, Duration::from_secs(600)))
+            .await
+            .unwrap();
+        within(sender).await.unwrap();
+    }
 }
 
 #[tokio::test]

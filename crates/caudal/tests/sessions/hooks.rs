@@ -166,13 +166,48 @@ async fn a_shutdown_waits_for_the_last_delivery() {
 }
 
 #[tokio::test]
-async fn a_shutdown_does_not_wait_for_a_receiver_that_never_answers() {
+async fn a_shutdown_waits_for_what_a_receiver_is_owed() {
+    let site = Site::with(private(), Config::default()).await;
+    let hook = Hook::new().await;
+    let _client = open(&site, &hook).await;
+    site.peer().notify("tick", (1,)).await.unwrap();
+    let (said, mut raw) = hook.called().await;
+    assert_eq!(said, tick(1).to_string());
+    let server = site.server.clone();
+    let end = tokio::spawn(async move { server.shutdown(Duration::from_secs(25)).await });
+    // It takes its time, wants it again, and takes its time again.
+    for status in [503, 204] {
+        tokio::time::sleep(ms(3000)).await;
+        assert!(!end.is_finished(), "it was not accepted");
+        raw.answer(status).await;
+        // On a connection of its own or on the old one.
+        let (said, next) = tokio::select! {
+            called = hook.called() => called,
+            said = raw.request() => (said, raw),
+        };
+        raw = next;
+        let last = if status == 503 {
+            tick(1).to_string()
+        } else {
+            String::new()
+        };
+        assert_eq!(said, last);
+    }
+    raw.answer(204).await;
+    within(end).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_shutdown_waits_for_a_receiver_that_never_answers_to_its_limit_and_no_longer() {
     let site = Site::with(private(), Config::default()).await;
     let hook = Hook::new().await;
     let _client = open(&site, &hook).await;
     site.peer().notify("tick", (1,)).await.unwrap();
     let (_, _silent) = hook.called().await;
-    within(site.server.shutdown(Duration::from_secs(600))).await;
+    let start = Instant::now();
+    within(site.server.shutdown(ms(3000))).await;
+    let took = start.elapsed();
+    assert!(took > ms(2900) && took < ms(4500), "{took:?}");
 }
 
 #[tokio::test]

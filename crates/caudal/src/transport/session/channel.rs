@@ -9,25 +9,27 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use caudal_core::{CloseReason, Id, JsonRpcError, Message, encode};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::inbox::Inbox;
-use super::outbox::Outbox;
+use super::outbox::{Due, Outbox};
 use super::refusal::refusal;
 use super::table::Table;
 use super::waits::{Subject, Taker, Waits, read_own};
 use crate::config::Config;
 use crate::hub::Hub;
 use crate::peer::member;
+use crate::time::after;
 use crate::transport::{ReceiveError, Transport};
 
 /// So much waits in the driver of a session, and what is more in its outbox.
 const BEFORE: usize = 64 << 10;
 
-/// How long the last messages of a session wait for a client that reads them,
+/// How long the last messages of a session wait for a client that reads them, and at the
+/// end of the server for one that has yet to say that it has got them.
 const READ: Duration = Duration::from_secs(5);
-/// and for one that has yet to come.
-const COME: Duration = Duration::from_millis(500);
+/// The same for one that has yet to come; and how long connections outlive the server.
+pub(super) const COME: Duration = Duration::from_millis(500);
 
 /// What the transport of a session and its HTTP requests share.
 #[derive(Debug)]
@@ -51,8 +53,12 @@ pub(super) struct Channel {
     /// The size of the message that is next, and the POST that it is for.
     route: Option<(usize, Option<Taker>)>,
     hub: Arc<Hub>,
-    /// How long it still waits for its client.
+    /// How long it still waits for its client,
     timer: Option<Pin<Box<Sleep>>>,
+    /// what for, if it has ended,
+    due: Option<Due>,
+    /// and since when.
+    ended: Option<Instant>,
 }
 
 impl Channel {
@@ -74,6 +80,8 @@ impl Channel {
             route: None,
             hub: Arc::clone(hub),
             timer: None,
+            due: None,
+            ended: None,
         }
     }
 
@@ -136,9 +144,10 @@ impl Channel {
     }
 
     /// There is no room for what is to be sent. That goes on until the client reads;
-    /// but when the server stops, a client that is not there will not come.
+    /// but when the server stops, one that has never listened will not begin to.
     fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        if !self.hub.stop.is_cancelled() || self.pipe.outbox.has_reader() {
+        let outbox = &self.pipe.outbox;
+        if !self.hub.stop.is_cancelled() || outbox.has_reader() || outbox.listens() {
             self.timer = None;
             return Poll::Pending;
         }
@@ -155,20 +164,22 @@ impl Channel {
         }
     }
 
-    /// How long the last messages wait from now on.
-    fn patience(&self) -> Duration {
-        if !self.pipe.outbox.has_reader() {
-            return COME;
-        }
+    /// Until when the client is waited for that has still to do this.
+    fn patience(&self, due: Due) -> Instant {
+        let now = Instant::now();
         if !self.hub.stop.is_cancelled() {
-            return READ;
+            let limit = if due.is_read { READ } else { COME };
+            // However often it comes.
+            return after(now, limit).min(after(self.ended.unwrap_or(now), READ));
         }
-        // Soon after that all connections are cut.
-        let left = self
-            .hub
-            .deadline()
-            .saturating_duration_since(Instant::now());
-        left.saturating_add(COME).min(READ)
+        let end = self.hub.deadline();
+        match due {
+            // Soon after that all connections are cut.
+            Due { is_read: true, .. } => after(end, COME),
+            Due { is_sent: true, .. } => after(now, READ).min(end),
+            Due { listens: true, .. } => end,
+            _ => after(now, COME).min(end),
+        }
     }
 
     /// Takes nothing in any more. What was accepted and has not begun is answered.
@@ -225,18 +236,33 @@ impl Transport for Channel {
     }
 
     fn closing(&mut self, _: &CloseReason) {
-        self.timer = None;
+        (self.timer, self.ended) = (None, Some(Instant::now()));
         self.end_input();
         self.end_output();
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        let patience = self.patience();
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
-        if self.pipe.outbox.poll_drained(cx).is_pending() {
+        let Some(due) = self.pipe.outbox.due(cx) else {
+            return Poll::Ready(None);
+        };
+        if self.due.replace(due) != Some(due) {
+            self.timer = Some(Box::pin(sleep_until(self.patience(due))));
+        }
+        if let Some(timer) = &mut self.timer {
             ready!(timer.as_mut().poll(cx));
         }
         Poll::Ready(None)
+    }
+
+    fn close_timeout(&self) -> Duration {
+        let left = match self.hub.stop.is_cancelled() {
+            true => self
+                .hub
+                .deadline()
+                .saturating_duration_since(Instant::now()),
+            false => Duration::ZERO,
+        };
+        left.saturating_add(2 * READ)
     }
 
     fn queued(&mut self, bytes: usize) {

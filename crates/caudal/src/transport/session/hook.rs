@@ -8,16 +8,20 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Response, StatusCode};
+use tokio::time::Instant;
 
+use super::channel::COME;
 use super::table::Session;
 use super::{Reader, Sessions, head, named, not_found};
+use crate::hub::Hub;
 use crate::peer::{Link, Peer};
+use crate::time::after;
 use crate::transport::http::{Body, Http, ReadError, is_json, json, plain, read};
 use crate::transport::webhook::{self, Ended, Outbox, Pace};
 
 /// So many bytes of a body are read: more than may be in one.
 const BODY: usize = 8 << 10;
-/// So long a receiver has to take the last messages of a session that has ended.
+/// So long a receiver has to take the last delivery of a session that has ended.
 const LAST: Duration = Duration::from_secs(2);
 
 impl Sessions {
@@ -68,15 +72,14 @@ impl Sessions {
         let table = Arc::clone(&self.table);
         // Not a visit: who is only called may be gone, and is to expire.
         let session = Arc::clone(visit.session());
-        // The end of the server waits for the last delivery, which has its own limit.
+        // The end of the server waits for the last delivery.
         let held = http.hub().hold();
         tokio::spawn(async move {
-            let _held = held;
             let turn = reader.turn();
             let ended = tokio::select! {
                 biased;
                 () = poll_fn(|cx| turn.poll_over(cx)) => return,
-                ended = deliver(&session, reader, &registration) => ended,
+                ended = deliver(&held, &session, reader, &registration) => ended,
             };
             // What has failed may not be the client's way any more.
             if let Ended::Failed(error) = ended
@@ -92,7 +95,12 @@ impl Sessions {
 }
 
 /// Delivers what a session has to say, until it ends or has another way.
-async fn deliver(session: &Session, reader: Reader, to: &webhook::Registration) -> Ended {
+async fn deliver(
+    hub: &Hub,
+    session: &Session,
+    reader: Reader,
+    to: &webhook::Registration,
+) -> Ended {
     let mut outbox = Mail {
         session,
         reader: Some(reader),
@@ -102,10 +110,20 @@ async fn deliver(session: &Session, reader: Reader, to: &webhook::Registration) 
     let peer = Peer::of(&session.link);
     tokio::select! {
         ended = &mut delivery => ended,
-        _ = peer.closed() => match tokio::time::timeout(LAST, delivery).await {
+        // Until then the session has waited for all that the receiver is owed.
+        _ = peer.closed() => match tokio::time::timeout_at(last_by(hub), delivery).await {
             Ok(ended) => ended,
             Err(_) => Ended::Empty,
         },
+    }
+}
+
+/// By when the last delivery is given up.
+fn last_by(hub: &Hub) -> Instant {
+    let by = after(Instant::now(), LAST);
+    match hub.stop.is_cancelled() {
+        true => by.min(after(hub.deadline(), COME)),
+        false => by,
     }
 }
 

@@ -47,6 +47,19 @@ pub(crate) enum Keep {
     Acknowledged,
 }
 
+/// What a client has still to do before it is owed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    /// Whether it was sent everything, and has only to say that it has got it.
+    pub(super) is_sent: bool,
+    /// Whether it reads.
+    pub(super) is_read: bool,
+    /// Whether it has read before, or was told that there is something to read.
+    pub(super) listens: bool,
+    /// How often it has come.
+    readers: u64,
+}
+
 /// The server's messages of one session.
 ///
 /// One task pushes; one [`Reader`] at a time takes. A message that was never sent,
@@ -149,7 +162,7 @@ impl Outbox {
     /// Lets a new reader take what was never sent; the one before it ends.
     pub(crate) fn attach(self: &Arc<Self>, keep: Keep) -> Reader {
         self.change(|state, wakers| {
-            state.keep = keep;
+            (state.keep, state.listens) = (keep, true);
             wakers.extend(state.taker.take());
             wakers.extend(state.watcher.take());
             Reader::begin(self, state, false)
@@ -163,11 +176,16 @@ impl Outbox {
     pub(super) fn attach_owed(self: &Arc<Self>) -> (Reader, u64) {
         self.change(|state, wakers| {
             let before = std::mem::replace(&mut state.keep, Keep::Acknowledged);
+            state.listens = true;
             wakers.extend(state.taker.take());
             wakers.extend(state.watcher.take());
             let reader = Reader::begin(self, state, false);
             if before == Keep::Acknowledged {
                 state.next = state.owed();
+            }
+            // Nobody will acknowledge what was sent on another way.
+            while state.front() < state.next && state.front() < state.fresh {
+                state.drop_first();
             }
             (reader, state.next - 1)
         })
@@ -179,7 +197,7 @@ impl Outbox {
     pub(super) fn lend(self: &Arc<Self>, cx: &mut Context<'_>, other: u64) -> Option<Reader> {
         self.change(|state, _| {
             let free = state.reader.is_none() && state.keep == Keep::Replay;
-            if free && !(state.closed && state.is_drained()) {
+            if free && !(state.closed && state.is_sent()) {
                 return Some(Reader::begin(self, state, true));
             }
             state.others.insert(other, cx.waker().clone());
@@ -237,15 +255,23 @@ impl Outbox {
         });
     }
 
-    /// Ready when everything was sent.
-    pub(super) fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.change(|state, _| {
-            if state.is_drained() {
-                return Poll::Ready(());
-            }
-            state.writer = Some(cx.waker().clone());
-            Poll::Pending
-        })
+    /// What the client has still to do; `None` if nothing. Once it is closed, the task
+    /// of `cx` is woken when that has changed.
+    pub(super) fn due(&self, cx: &mut Context<'_>) -> Option<Due> {
+        let mut state = self.lock();
+        let due = state.due()?;
+        state.writer = Some(cx.waker().clone());
+        Some(due)
+    }
+
+    /// The client was told that something comes this way.
+    pub(super) fn promise(&self) {
+        self.lock().listens = true;
+    }
+
+    /// Whether the client may come: it has before, or was told that it should.
+    pub(super) fn listens(&self) -> bool {
+        self.lock().listens
     }
 
     /// Whether somebody reads.
@@ -258,7 +284,7 @@ impl Outbox {
         let mut wakers = Vec::new();
         let mut guard = self.lock();
         let state = &mut *guard;
-        let (last, owed, drained) = (state.last(), state.held().owed, state.is_drained());
+        let (last, owed, due) = (state.last(), state.held().owed, state.due());
         let result = change(state, &mut wakers);
         self.evict(state);
         if state.last() > last {
@@ -267,7 +293,7 @@ impl Outbox {
                 None => wakers.extend(state.others()),
             }
         }
-        if state.held().owed < owed || (!drained && state.is_drained()) {
+        if state.held().owed < owed || (state.closed && state.due() != due) {
             wakers.extend(state.writer.take());
         }
         let now = state.held();

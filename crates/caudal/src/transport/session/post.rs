@@ -39,6 +39,9 @@ pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) 
         },
         None => None,
     };
+    if is_async {
+        visit.pipe.outbox.promise();
+    }
     if visit.pipe.inbox.push(text, is_answer).await.is_err() {
         return ended(http);
     }

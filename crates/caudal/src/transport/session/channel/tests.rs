@@ -73,21 +73,79 @@ async fn what_was_accepted_and_has_not_begun_is_answered() {
     assert!(poll_fn(|cx| channel.poll_close(cx)).await.is_none());
 }
 
-#[tokio::test(start_paused = true)]
-async fn nothing_waits_for_a_reader_longer_than_it_can_read() {
+/// How long a session takes to end with a server, in milliseconds.
+async fn end(limit: u64, prepare: impl FnOnce(&Arc<Pipe>)) -> u128 {
+    let hub = Hub::new(Router::new(), Config::default());
+    let (pipe, mut channel) = channel_of(&hub);
     let noop = &mut Context::from_waker(std::task::Waker::noop());
-    for (deadline, least, most) in [(0, 0, 600), (2, 2000, 2600), (60, 4900, 5100)] {
-        let hub = Hub::new(Router::new(), Config::default());
-        let (pipe, mut channel) = channel_of(&hub);
-        let _reader = pipe.outbox.attach(Keep::Replay);
-        assert!(pipe.outbox.poll_push(noop, b"x").is_ready());
-        hub.shutdown(Duration::from_secs(deadline)).await;
-        channel.closing(&CloseReason::local());
-        let start = Instant::now();
-        poll_fn(|cx| channel.poll_close(cx)).await;
-        let took = start.elapsed().as_millis();
-        assert!((least..=most).contains(&took), "{deadline} s: {took} ms");
+    assert!(pipe.outbox.poll_push(noop, b"x").is_ready());
+    prepare(&pipe);
+    hub.shutdown(Duration::from_secs(limit)).await;
+    channel.closing(&CloseReason::local());
+    let (start, most) = (Instant::now(), channel.close_timeout());
+    poll_fn(|cx| channel.poll_close(cx)).await;
+    assert!(start.elapsed() <= most);
+    start.elapsed().as_millis()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_owed_something_is_waited_for_as_long_as_the_server_lasts() {
+    let listen = |pipe: &Arc<Pipe>| drop(pipe.outbox.attach(Keep::Replay));
+    let read = |pipe: &Arc<Pipe>| {
+        let mut reader = pipe.outbox.attach(Keep::Acknowledged);
+        let noop = &mut Context::from_waker(std::task::Waker::noop());
+        assert!(reader.poll_next(noop).is_ready());
+    };
+    for limit in [0, 2, 60] {
+        let most = u128::from(limit) * 1000;
+        let (come, ack) = (most.min(500), most.min(5000));
+        let near = |took: u128, due: u128| (due..due + 100).contains(&took);
+        let mut reader = None;
+        let reads = end(limit, |pipe| {
+            reader = Some(pipe.outbox.attach(Keep::Replay))
+        })
+        .await;
+        assert!(near(reads, most + 500), "{limit} s: {reads} ms");
+        let listens = end(limit, listen).await;
+        assert!(near(listens, most), "{limit} s: {listens} ms");
+        let promised = end(limit, |pipe| pipe.outbox.promise()).await;
+        assert!(near(promised, most), "{limit} s: {promised} ms");
+        let never = end(limit, |_| ()).await;
+        assert!(near(never, come), "{limit} s: {never} ms");
+        let got = end(limit, read).await;
+        assert!(near(got, ack), "{limit} s: {got} ms");
+        let none = end(limit, |pipe| {
+            read(pipe);
+            pipe.outbox.acknowledge(1);
+        });
+        assert!(near(none.await, 0), "{limit} s");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_polls_without_end_does_not_keep_a_session_that_was_closed() {
+    let (pipe, mut channel) = channel();
+    let noop = &mut Context::from_waker(std::task::Waker::noop());
+    assert!(pipe.outbox.poll_push(noop, b"x").is_ready());
+    channel.closing(&CloseReason::local());
+    let start = Instant::now();
+    let polls = async {
+        loop {
+            let mut reader = pipe.outbox.attach(Keep::Acknowledged);
+            reader.resume_after(0);
+            assert!(poll_fn(|cx| reader.poll_next(cx)).await.is_some());
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        _ = poll_fn(|cx| channel.poll_close(cx)) => {}
+        () = polls => {}
+    }
+    let took = start.elapsed();
+    assert!(
+        took > COME && took <= READ + Duration::from_millis(100),
+        "{took:?}"
+    );
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use bytes::Bytes;
 
-use super::Keep;
+use super::{Due, Keep};
 use crate::transport::session::budget::Held;
 
 /// What is held of one session's messages, and who waits for what of it.
@@ -31,6 +31,8 @@ pub(super) struct State {
     /// Bytes that wait before it, in the driver.
     pub(super) before: usize,
     pub(super) keep: Keep,
+    /// Whether the client has listened before, or was told that it should.
+    pub(super) listens: bool,
     /// The reader that may take.
     pub(super) reader: Option<u64>,
     pub(super) readers: u64,
@@ -98,6 +100,7 @@ impl Default for State {
             on_its_way: 0,
             before: 0,
             keep: Keep::Replay,
+            listens: false,
             reader: None,
             readers: 0,
             closed: false,
@@ -153,9 +156,24 @@ impl State {
         self.on_its_way > 0 && self.on_its_way >= limit
     }
 
-    pub(super) fn is_drained(&self) -> bool {
+    /// Whether everything was sent, and nothing is about to be sent again.
+    pub(super) fn is_sent(&self) -> bool {
         let again = self.reader.is_some() && self.next < self.fresh;
         self.fresh > self.last() && !again
+    }
+
+    /// What the client has still to do before it is owed nothing; `None` if nothing.
+    pub(super) fn due(&self) -> Option<Due> {
+        let is_owed = match self.keep {
+            Keep::Replay => false,
+            Keep::Acknowledged => !self.messages.is_empty(),
+        };
+        (is_owed || !self.is_sent()).then_some(Due {
+            is_sent: self.is_sent(),
+            is_read: self.reader.is_some(),
+            listens: self.listens,
+            readers: self.readers,
+        })
     }
 
     pub(super) fn push(&mut self, text: Bytes, is_back: bool) {

@@ -205,10 +205,10 @@ fn what_went_over_a_lent_reader_is_neither_kept_nor_missed() {
     }
     let mut main = outbox.attach(Keep::Replay);
     assert_eq!(main.resume_after(1), 0);
-    assert!(outbox.poll_drained(cx).is_pending());
+    assert!(outbox.due(cx).is_some());
     assert_eq!(next(&mut main), Some((4, "d".to_owned())));
     assert_eq!(next(&mut main), None);
-    assert!(outbox.poll_drained(cx).is_ready());
+    assert!(outbox.due(cx).is_none());
     assert_eq!(outbox.lock().messages.len(), 2);
     // Those that went so do not add up.
     drop(main);
@@ -221,7 +221,7 @@ fn what_went_over_a_lent_reader_is_neither_kept_nor_missed() {
     drop(lent);
     let main = outbox.attach(Keep::Replay);
     assert_eq!(main.resume_after(4), 0);
-    assert!(outbox.poll_drained(cx).is_ready());
+    assert!(outbox.due(cx).is_none());
 }
 
 /// A receiver of webhooks refuses what does not follow on the one before.
@@ -249,11 +249,11 @@ fn when_it_is_closed_the_rest_is_read_and_then_it_ends() {
     let mut reader = outbox.attach(Keep::Replay);
     let cx = &mut Context::from_waker(Waker::noop());
     outbox.close();
-    assert!(outbox.poll_drained(cx).is_pending());
+    assert!(outbox.due(cx).is_some());
     assert!(push(&outbox, "late"));
     assert!(next(&mut reader).is_some());
     assert!(is_over(&mut reader));
-    assert!(outbox.poll_drained(cx).is_ready());
+    assert!(outbox.due(cx).is_none());
 }
 
 #[test]
@@ -429,4 +429,51 @@ fn a_session_has_so_much_on_its_way_and_no_more() {
     assert!(woken.taken() > 0);
     assert!(outbox.poll_set_aside(cx, 10).is_ready());
     drop(first);
+}
+
+#[test]
+fn what_is_due_is_told_when_it_changes() {
+    let outbox = outbox(BOUNDS);
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let cx = &mut Context::from_waker(&waker);
+    let mut due = || {
+        outbox
+            .due(cx)
+            .map(|due| (due.is_sent, due.is_read, due.listens))
+    };
+    assert_eq!(due(), None);
+    assert!(push(&outbox, "a"));
+    assert_eq!(due(), Some((false, false, false)));
+    outbox.promise();
+    outbox.close();
+    woken.taken();
+    assert_eq!(due(), Some((false, false, true)));
+    for _ in 0..2 {
+        let mut reader = outbox.attach(Keep::Acknowledged);
+        assert_eq!(woken.taken(), 1);
+        reader.resume_after(0);
+        assert_eq!(due(), Some((false, true, true)));
+        assert!(next(&mut reader).is_some());
+        assert_eq!(woken.taken(), 1);
+        assert_eq!(due(), Some((true, true, true)));
+        drop(reader);
+        assert_eq!(woken.taken(), 1);
+        assert_eq!(due(), Some((true, false, true)));
+    }
+    outbox.acknowledge(1);
+    assert_eq!(woken.taken(), 1);
+    assert_eq!(due(), None);
+}
+
+/// Nobody would ever acknowledge it.
+#[cfg(feature = "webhook")]
+#[test]
+fn what_was_sent_on_a_stream_is_not_owed_to_a_webhook() {
+    let outbox = outbox(BOUNDS);
+    let cx = &mut Context::from_waker(Waker::noop());
+    assert!(push(&outbox, "a"));
+    assert!(next(&mut outbox.attach(Keep::Replay)).is_some());
+    let (_reader, before) = outbox.attach_owed();
+    assert_eq!((before, outbox.due(cx)), (1, None));
 }
