@@ -5,7 +5,9 @@
 mod support;
 
 use std::future::IntoFuture;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use caudal::http::{Allowed, Options};
@@ -306,4 +308,63 @@ async fn served_again(sender: &mut SendRequest<String>) {
         }
     };
     within(served).await;
+}
+
+/// A body of which the rest is yet to come.
+struct Pieces(tokio::sync::mpsc::Receiver<&'static str>);
+
+impl http_body::Body for Pieces {
+    type Data = bytes::Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, Self::Error>>> {
+        let piece = std::task::ready!(self.0.poll_recv(cx));
+        Poll::Ready(piece.map(|piece| Ok(http_body::Frame::data(piece.into()))))
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_are_coming_in_are_bounded() {
+    let mut config = Config::default();
+    config.limits.queue = 100_000;
+    let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+    let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
+    let server = serve.await.unwrap();
+    let socket = TcpStream::connect(address(&server)).await.unwrap();
+    let builder = http2::Builder::new(TokioExecutor::new());
+    let opened = builder.handshake(TokioIo::new(socket)).await;
+    let (mut sender, connection) = opened.unwrap();
+    tokio::spawn(connection);
+    let blank: &'static str = " ".repeat(60_000).leak();
+    let mut begin = |first: &'static str| {
+        let (pieces, body) = tokio::sync::mpsc::channel(10);
+        pieces.try_send(first).unwrap();
+        let request = post(ADD).map(|_| Pieces(body));
+        (pieces, tokio::spawn(sender.send_request(request)))
+    };
+    let (rest, first) = begin(blank);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let (_second, refused) = begin(blank);
+    let refused = within(refused).await.unwrap().unwrap();
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    // There is room for a little.
+    const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
+    let (little, added) = begin(CALL);
+    drop(little);
+    assert_eq!(within(added).await.unwrap().unwrap().status(), 200);
+    // One alone may be larger than that.
+    rest.send(blank).await.unwrap();
+    rest.send(CALL).await.unwrap();
+    drop(rest);
+    assert_eq!(within(first).await.unwrap().unwrap().status(), 200);
+    // Nothing of those that are over counts.
+    let (rest, third) = begin(blank);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    rest.send(CALL).await.unwrap();
+    drop(rest);
+    assert_eq!(within(third).await.unwrap().unwrap().status(), 200);
 }

@@ -198,29 +198,27 @@ async fn one_caller_that_does_not_read_stops_no_other() {
 #[tokio::test]
 async fn one_caller_that_sends_too_much_stops_no_other() {
     let mut options = Options::default();
-    (options.session_bytes, options.session_bytes_per_caller) = (400_000, 100_000);
+    (options.session_bytes, options.session_bytes_per_caller) = (140_000, 90_000);
     named(&mut options);
     let site = Site::with(options, Config::default()).await;
     let long = call(1, "hold", json!(["x".repeat(50_000)]));
     let mut stuck = Vec::new();
-    for _ in 0..10 {
+    for _ in 0..3 {
         let mut one = open_as(&site, ADA).await;
         assert_eq!(one.post(&[ASYNC, ADA], &note("stay")).await.status, 202);
         one.send("POST", "/", &[ASYNC, ADA], &long.to_string())
             .await;
+        tokio::time::sleep(ms(50)).await;
         stuck.push(one);
     }
-    tokio::time::sleep(ms(100)).await;
     let mut other = open_as(&site, BOB).await;
     let accepted = within(other.post(&[ASYNC, BOB], &long)).await;
     assert_eq!(accepted.status, 202);
-    let mut late = open_as(&site, ADA).await;
-    late.send("POST", "/", &[ASYNC, ADA], &long.to_string())
-        .await;
-    let reply = tokio::time::timeout(ms(300), late.raw.reply()).await;
+    let mut last = stuck.pop().unwrap();
+    let reply = tokio::time::timeout(ms(300), last.raw.reply()).await;
     assert!(reply.is_err(), "100 KB wait, and more has come in");
     site.gate.add_permits(50);
-    assert_eq!(within(late.raw.reply()).await.status, 202);
+    assert_eq!(within(last.raw.reply()).await.status, 202);
 }
 
 #[tokio::test]
@@ -362,4 +360,63 @@ async fn what_waits_on_posts_is_bounded() {
     }
     let reply = client.post(&[], &slow_batch(1000)).await;
     assert_eq!(reply.json(), slow_answer(1000));
+}
+
+#[tokio::test]
+async fn so_many_posts_wait_and_others_are_told_to_come_later() {
+    let mut config = Config::default();
+    config.limits.queue = 100_000;
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open().await;
+    assert_eq!(client.post(&[], &note("stay")).await.status, 202);
+    let long = call(1, "hold", json!(["x".repeat(50_000)])).to_string();
+    let mut posts = Vec::new();
+    for _ in 0..16 {
+        let mut one = site.again(&client).await;
+        one.send("POST", "/", &[ASYNC], &long).await;
+        posts.push(tokio::spawn(async move { one.raw.reply().await }));
+    }
+    eventually("some are told", || {
+        posts.iter().filter(|post| post.is_finished()).count() >= 12
+    })
+    .await;
+    site.gate.add_permits(50);
+    let mut refused = 0;
+    for post in posts {
+        let reply = within(post).await.unwrap();
+        if reply.status == 503 {
+            assert_eq!(reply.header("retry-after"), Some("1"));
+            refused += 1;
+        } else {
+            assert_eq!(reply.status, 202);
+        }
+    }
+    // So many are in the peer, in the session, and wait.
+    assert!((8..=11).contains(&refused), "{refused}");
+}
+
+#[tokio::test]
+async fn so_many_posts_of_one_caller_wait() {
+    let mut options = Options::default();
+    (options.session_bytes, options.session_bytes_per_caller) = (1 << 20, 100_000);
+    named(&mut options);
+    let site = Site::with(options, Config::default()).await;
+    let long = call(1, "hold", json!(["x".repeat(50_000)])).to_string();
+    let mut posts = Vec::new();
+    for _ in 0..16 {
+        let mut one = open_as(&site, ADA).await;
+        assert_eq!(one.post(&[ADA], &note("stay")).await.status, 202);
+        one.send("POST", "/", &[ASYNC, ADA], &long).await;
+        posts.push(tokio::spawn(async move { one.raw.reply().await }));
+    }
+    eventually("some are told", || {
+        posts.iter().filter(|post| post.is_finished()).count() >= 12
+    })
+    .await;
+    site.gate.add_permits(50);
+    let mut refused = 0;
+    for post in posts {
+        refused += usize::from(within(post).await.unwrap().status == 503);
+    }
+    assert!((8..=13).contains(&refused), "{refused}");
 }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -125,11 +126,63 @@ pub(crate) enum ReadError {
     Slow,
     /// The client went away.
     Broken,
+    /// The others of its connection hold too much.
+    NoRoom,
+}
+
+/// What one body holds, while it comes in, of what those of its connection may: over
+/// HTTP/2 there may be many at once. One alone may be as large as it likes.
+#[derive(Debug, Default)]
+pub(super) struct Room<'c> {
+    /// What all hold, and may hold; if that is not bounded, none.
+    of: Option<(&'c AtomicUsize, usize)>,
+    held: usize,
+}
+
+impl<'c> Room<'c> {
+    pub(super) fn of(all: &'c AtomicUsize, most: usize) -> Self {
+        Self {
+            of: Some((all, most)),
+            held: 0,
+        }
+    }
+
+    /// Notes that it holds so much now; `false` if that is too much.
+    fn set(&mut self, bytes: usize) -> bool {
+        let Some((all, most)) = self.of else {
+            return true;
+        };
+        let others = all.fetch_add(bytes - self.held, Relaxed) - self.held;
+        self.held = bytes;
+        others == 0 || others.saturating_add(bytes) <= most
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        if let Some((all, _)) = self.of {
+            all.fetch_sub(self.held, Relaxed);
+        }
+    }
 }
 
 /// Reads a body to its end, never more of it than `limit` and never longer than
 /// `time`; zero is for ever.
+#[cfg(feature = "webhook")]
 pub(crate) async fn read<B>(body: B, limit: usize, time: Duration) -> Result<Bytes, ReadError>
+where
+    B: http_body::Body,
+{
+    read_within(body, limit, time, Room::default).await
+}
+
+/// The same, with as much `room` as there is.
+pub(super) async fn read_within<'c, B>(
+    body: B,
+    limit: usize,
+    time: Duration,
+    room: impl FnOnce() -> Room<'c>,
+) -> Result<Bytes, ReadError>
 where
     B: http_body::Body,
 {
@@ -144,7 +197,7 @@ where
         return read;
     }
     // It is large, and few need it.
-    Box::pin(read_on(body, whole, limit, time)).await
+    Box::pin(read_on(body, whole, limit, time, room())).await
 }
 
 async fn read_on<B: http_body::Body>(
@@ -152,8 +205,12 @@ async fn read_on<B: http_body::Body>(
     mut whole: Whole,
     limit: usize,
     time: Duration,
+    mut room: Room<'_>,
 ) -> Result<Bytes, ReadError> {
-    let read = poll_fn(|cx| whole.poll(body.as_mut(), cx, limit));
+    let read = poll_fn(|cx| match whole.poll(body.as_mut(), cx, limit) {
+        Poll::Pending if !room.set(whole.len()) => Poll::Ready(Err(ReadError::NoRoom)),
+        read => read,
+    });
     if time.is_zero() {
         return read.await;
     }
@@ -171,6 +228,10 @@ pub(super) struct Whole {
 }
 
 impl Whole {
+    fn len(&self) -> usize {
+        self.first.len() + self.rest.len()
+    }
+
     pub(super) fn poll<B>(
         &mut self,
         mut body: Pin<&mut B>,
@@ -191,7 +252,7 @@ impl Whole {
                 continue;
             };
             let size = data.remaining();
-            if self.first.len() + self.rest.len() + size > limit {
+            if self.len() + size > limit {
                 return Poll::Ready(Err(ReadError::TooLarge));
             }
             if self.first.is_empty() && self.rest.is_empty() {

@@ -66,7 +66,6 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body
 }
 
 /// Refuses what there is no room for now.
-#[cfg(feature = "session")]
 pub(crate) fn later(text: &'static str) -> Response<Body> {
     let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, text);
     let soon = HeaderValue::from_static("1");

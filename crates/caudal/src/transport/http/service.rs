@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,11 +15,11 @@ use http::header::{ALLOW, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
-use super::body::{self, Body, ReadError};
+use super::body::{self, Body, ReadError, Room};
 use super::guard::{self, Guard, Own, Seen};
 use super::options::Options;
 use super::status::Reply;
-use super::{JSON, json, plain};
+use super::{JSON, json, later, plain};
 use crate::alone;
 use crate::config::Config;
 use crate::handler::BoxFuture;
@@ -69,8 +70,16 @@ pub struct Http {
     /// Stands for what a single POST comes from.
     link: Arc<Link>,
     remote: Option<SocketAddr>,
+    connection: Arc<Connection>,
+}
+
+/// What the requests of one connection have in common.
+#[derive(Default)]
+struct Connection {
     /// The host that was accepted first.
-    host: Arc<OnceLock<Box<[u8]>>>,
+    host: OnceLock<Box<[u8]>>,
+    /// Bytes of bodies that are coming in.
+    bodies: AtomicUsize,
 }
 
 struct Shared {
@@ -105,7 +114,7 @@ impl Http {
                 sessions: Default::default(),
             }),
             remote: None,
-            host: Arc::default(),
+            connection: Arc::default(),
         }
     }
 
@@ -117,7 +126,7 @@ impl Http {
             shared: Arc::clone(&self.shared),
             link,
             remote: Some(remote),
-            host: Arc::default(),
+            connection: Arc::default(),
         }
     }
 
@@ -186,7 +195,8 @@ impl Http {
     ) -> Response<Body> {
         let options = &self.shared.options;
         let seen = Seen::of(&head.headers);
-        if let Err(refused) = self.shared.guard.check(head, seen, options, &self.host) {
+        let host = &self.connection.host;
+        if let Err(refused) = self.shared.guard.check(head, seen, options, host) {
             return *refused;
         }
         let origin = seen.origin.cloned();
@@ -257,7 +267,8 @@ impl Http {
         // A connection of ours is held as a whole.
         let _held = self.remote.is_none().then(|| hub.hold());
         let limit = hub.config.policy.max_message;
-        let text = match body::read(body, limit, hub.config.message_timeout).await {
+        let time = hub.config.message_timeout;
+        let text = match body::read_within(body, limit, time, || self.room()).await {
             Ok(text) => text,
             Err(ReadError::TooLarge) => return self.too_large(),
             Err(ReadError::Slow) => {
@@ -266,11 +277,12 @@ impl Http {
             Err(ReadError::Broken) => {
                 return plain(StatusCode::BAD_REQUEST, "the body could not be read\n");
             }
+            Err(ReadError::NoRoom) => return later("too much comes in at once\n"),
         };
         #[cfg(feature = "session")]
         if self.shared.sessions.concerns(self, head, &text) {
             let link = caller.unwrap_or(&self.link);
-            return Box::pin(self.shared.sessions.post(self, link, head, &text)).await;
+            return Box::pin(self.shared.sessions.post(self, link, head, text)).await;
         }
         if hub.is_stopping() {
             let text = "the server is shutting down\n";
@@ -278,6 +290,15 @@ impl Http {
         }
         let reply = alone::answer(&hub.router, &self.link, caller, &text).await;
         self.reply(reply, std::mem::take(&mut head.headers))
+    }
+
+    /// What bodies may hold while they come in. What is mounted knows no connections.
+    fn room(&self) -> Room<'_> {
+        let most = self.shared.hub.config.limits.queue;
+        match self.remote {
+            Some(_) => Room::of(&self.connection.bodies, most),
+            None => Room::default(),
+        }
     }
 
     /// The response that an answer becomes. Its headers take the room of the request's,

@@ -45,7 +45,8 @@ struct Tally {
 pub(super) struct Held {
     /// Of messages that the client has still to get.
     pub(super) owed: usize,
-    /// Of those that are only kept for it to come back.
+    /// Of those that are only kept for it to come back; of an inbox, of POSTs that wait
+    /// to be put in.
     pub(super) kept: usize,
     /// Of those that a driver has, and for which there is no room yet. They are none of
     /// what is owed: else each would wait for the others.
@@ -146,6 +147,21 @@ impl Account {
         let tallies = self.tallies(&mut count).into_iter().flatten();
         let rooms = tallies.map(|(tally, limit)| tally.room_to_keep(own, limit));
         rooms.min().unwrap_or_default()
+    }
+
+    /// Takes up `bytes` among what is kept, if there is room for it.
+    pub(super) fn keep(&self, bytes: usize) -> bool {
+        let mut count = self.budget.lock();
+        for (tally, limit) in self.tallies(&mut count).into_iter().flatten() {
+            let kept = tally.held.kept;
+            if kept > 0 && kept.saturating_add(bytes) > limit {
+                return false;
+            }
+        }
+        for (tally, _) in self.tallies(&mut count).into_iter().flatten() {
+            tally.held.kept += bytes;
+        }
+        true
     }
 
     /// Notes what is held now instead of `before`; who waited is to be woken.

@@ -45,7 +45,7 @@ impl Sessions {
             Err(ReadError::Slow) => {
                 return plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n");
             }
-            Err(ReadError::Broken) => {
+            Err(ReadError::Broken | ReadError::NoRoom) => {
                 return plain(StatusCode::BAD_REQUEST, "the body could not be read\n");
             }
         };

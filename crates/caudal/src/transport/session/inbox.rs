@@ -1,7 +1,8 @@
 //! The client's messages of one session, until its driver is done with them.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
@@ -10,6 +11,11 @@ use bytes::Bytes;
 use super::budget::{Account, Budget, Held};
 use super::outbox::Bounds;
 use super::table::Opener;
+
+/// So much of POSTs may wait in any case,
+const WAITING: usize = 64 << 10;
+/// and each counts as so much at least.
+const LEAST: usize = 1 << 10;
 
 /// The client's messages of one session.
 #[derive(Debug)]
@@ -44,6 +50,8 @@ struct State {
     lent: usize,
     /// and of those that wait there for their turn.
     queued: usize,
+    /// Of those that wait to be put in.
+    waiting: usize,
     driver: Option<Waker>,
     closed: bool,
 }
@@ -74,9 +82,32 @@ impl State {
     }
 }
 
-/// The session has ended.
+/// Why a message was not put in.
 #[derive(Debug)]
-pub(super) struct Ended;
+pub(super) enum Refused {
+    /// The session has ended.
+    Ended,
+    /// Too much waits before it.
+    Full,
+}
+
+/// A message that waits to be put in.
+struct Waiting<'i> {
+    inbox: &'i Inbox,
+    size: usize,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.inbox.lock().waiting -= self.size;
+        let before = Held {
+            kept: self.size,
+            ..Held::default()
+        };
+        let wakers = self.inbox.lane.account.change(before, Held::default());
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
 
 impl Inbox {
     pub(super) fn new(bounds: Bounds, budget: &Arc<Budget>, opener: Option<&Opener>) -> Self {
@@ -98,13 +129,35 @@ impl Inbox {
     ///
     /// # Cancel safety
     /// If it is dropped, the message was not put in.
-    pub(super) async fn push(&self, text: &[u8], is_answer: bool) -> Result<(), Ended> {
+    pub(super) async fn push(&self, text: &[u8], is_answer: bool) -> Result<(), Refused> {
         let lane = match is_answer {
             true => &self.answers,
             false => &self.lane,
         };
-        let _turn = lane.turn.lock().await;
-        poll_fn(|cx| self.poll_push(cx, lane, text, is_answer)).await
+        let mut put = pin!(async {
+            let _turn = lane.turn.lock().await;
+            poll_fn(|cx| self.poll_push(cx, lane, text, is_answer)).await
+        });
+        // Most find room at once.
+        if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(put.as_mut().poll(cx))).await {
+            return done;
+        }
+        let _waiting = self.wait(text.len())?;
+        put.await
+    }
+
+    /// Counts a message that waits; a client may send any number of them at once.
+    fn wait(&self, size: usize) -> Result<Waiting<'_>, Refused> {
+        let size = size.max(LEAST);
+        let most = self.bounds.output.max(WAITING);
+        let mut state = self.lock();
+        let is_full = state.waiting > 0 && state.waiting.saturating_add(size) > most;
+        if is_full || !self.lane.account.keep(size) {
+            return Err(Refused::Full);
+        }
+        state.waiting += size;
+        drop(state);
+        Ok(Waiting { inbox: self, size })
     }
 
     fn poll_push(
@@ -113,10 +166,10 @@ impl Inbox {
         lane: &Lane,
         text: &[u8],
         is_answer: bool,
-    ) -> Poll<Result<(), Ended>> {
+    ) -> Poll<Result<(), Refused>> {
         let mut state = self.lock();
         if state.closed {
-            return Poll::Ready(Err(Ended));
+            return Poll::Ready(Err(Refused::Ended));
         }
         let size = text.len();
         let held = state.bytes.saturating_add(size);
@@ -215,9 +268,6 @@ impl Drop for Inbox {
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future as _;
-    use std::pin::pin;
-
     use super::*;
 
     fn inbox(output: usize) -> Inbox {

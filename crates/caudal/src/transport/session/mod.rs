@@ -82,7 +82,7 @@ impl Sessions {
         http: &Http,
         link: &Arc<Link>,
         head: &Parts,
-        text: &Bytes,
+        text: Bytes,
     ) -> Response<Body> {
         let options = http.options();
         if head::session(head, options).is_some() {

@@ -8,21 +8,22 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::head;
+use super::inbox::Refused;
 use super::refusal::refusal;
 use super::table::{Session, Visit};
 use super::waits::{Asked, Wait};
 use crate::dispatch::Exchange;
 use crate::peer::member;
-use crate::transport::http::{Body, Http, json, plain};
+use crate::transport::http::{Body, Http, json, later, plain};
 
 /// An answer that takes longer does not keep the head of its response waiting.
 #[cfg(feature = "sse")]
 const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Takes what a POST brings, and answers it.
-pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) -> Response<Body> {
-    let (asked, tokens, cancelled, is_answer) = match decode(text, &http.hub().config.policy) {
-        Message::Invalid(invalid) => return judge(http, &visit, text, &invalid),
+pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: Bytes) -> Response<Body> {
+    let (asked, tokens, cancelled, is_answer) = match decode(&text, &http.hub().config.policy) {
+        Message::Invalid(invalid) => return judge(http, &visit, &text, &invalid),
         message => (
             Asked::of(&message),
             tokens(&visit, head, &message),
@@ -34,7 +35,7 @@ pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) 
     // It must be known before the answer can be there.
     let wait = match asked.filter(|_| !is_async) {
         Some(asked) => match Wait::begin(&visit.pipe, asked.with_tokens(&tokens)) {
-            None => return turned_away(http, &visit, text),
+            None => return turned_away(http, &visit, &text),
             wait => wait,
         },
         None => None,
@@ -42,9 +43,13 @@ pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: &Bytes) 
     if is_async {
         visit.pipe.outbox.promise();
     }
-    if visit.pipe.inbox.push(text, is_answer).await.is_err() {
-        return ended(http);
+    match visit.pipe.inbox.push(&text, is_answer).await {
+        Ok(()) => {}
+        Err(Refused::Ended) => return ended(http),
+        Err(Refused::Full) => return later("too much of this session waits already\n"),
     }
+    // The answer may take long.
+    drop(text);
     if let Some(id) = cancelled {
         visit.pipe.waits.give_up(&id);
     }

@@ -114,7 +114,7 @@ impl Mailbox {
         let body = body.map_err(|error| match error {
             ReadError::TooLarge => Refusal::TooLarge,
             ReadError::Slow => Refusal::Slow,
-            ReadError::Broken => Refusal::Broken,
+            ReadError::Broken | ReadError::NoRoom => Refusal::Broken,
         })?;
         let signed = Signed {
             id,
