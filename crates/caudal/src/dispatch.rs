@@ -280,7 +280,8 @@ impl Exchange<'_> {
                 if !garbage {
                     self.link.understands();
                 }
-                if !garbage || self.link.answers_garbage() {
+                // What came by other ways, such as a POST, is answered there.
+                if !garbage || !self.inline || self.link.answers_garbage() {
                     self.error(invalid.id, &invalid.to_wire(self.link.detail()));
                 }
             }

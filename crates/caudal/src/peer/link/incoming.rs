@@ -106,14 +106,14 @@ impl Link {
             self.understands();
         }
         let before = self.garbage.fetch_add(1, Relaxed);
-        if before == GARBAGE && !self.leads_nowhere {
+        if before == GARBAGE {
             tracing::warn!(
                 target: "caudal",
                 "{GARBAGE} messages in a row are no JSON, and further ones are not answered: \
                  does the other side use another framing?",
             );
         }
-        before < GARBAGE || self.leads_nowhere
+        before < GARBAGE
     }
 
     /// Notes that something came which is JSON.
