@@ -199,6 +199,7 @@ async fn one_caller_that_does_not_read_stops_no_other() {
 async fn one_caller_that_sends_too_much_stops_no_other() {
     let mut options = Options::default();
     (options.session_bytes, options.session_bytes_per_caller) = (140_000, 90_000);
+    options.sessions = 100;
     named(&mut options);
     let site = Site::with(options, Config::default()).await;
     let long = call(1, "hold", json!(["x".repeat(50_000)]));
