@@ -42,7 +42,7 @@ pub use http::StatusCode;
 pub use http::request::Parts;
 pub use options::{Allowed, Authorize, Caller, Options, Secret};
 #[cfg(feature = "session")]
-pub(crate) use seats::{Most, Seat, Seats};
+pub(crate) use seats::{Most, Seat, Seats, network};
 #[cfg(feature = "ws")]
 pub(crate) use serve::Lasting;
 pub(crate) use serve::Listener;

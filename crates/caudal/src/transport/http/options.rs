@@ -72,8 +72,9 @@ pub struct Options {
     /// [`header_timeout`](Self::header_timeout) is longer. Of HTTP/2 only the stream is
     /// reset that is not taken. A WebSocket has its pings for that.
     pub idle_timeout: Duration,
-    /// How many connections one address may have. A WebSocket over HTTP/2 counts as
-    /// one, beside the connection that carries it.
+    /// How many connections one address may have. Of IPv6, all addresses of one /64
+    /// count as one: a single machine has as many. A WebSocket over HTTP/2 counts as a
+    /// connection, beside the one that carries it.
     pub connections_per_address: usize,
     /// The header that carries the id of a session.
     pub session_header: http::HeaderName,
@@ -83,7 +84,8 @@ pub struct Options {
     /// How many sessions there may be.
     pub sessions: usize,
     /// How many sessions one caller may have: the [`Caller`] that the application has
-    /// named, or who shows the same TLS certificate, or else the same address. Tokens
+    /// named, or who shows the same TLS certificate, or else the same address, as
+    /// [`connections_per_address`](Self::connections_per_address) counts them. Tokens
     /// do not tell callers apart, since many may share one. A service that is mounted
     /// elsewhere knows no addresses: there, name a [`Caller`].
     pub sessions_per_caller: usize,

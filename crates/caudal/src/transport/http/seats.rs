@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What is taken.
@@ -22,6 +23,19 @@ pub(crate) struct Seat<K: Hash + Eq> {
     most: Most,
     /// Whose it is, if that is known.
     of: Option<K>,
+}
+
+/// What an address counts as. Of IPv6 that is its /64, which one machine has for itself
+/// and can take any address of; an IPv4 address that is written as one of IPv6 is the
+/// same as without.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = address.to_bits() & (u128::MAX << 64);
+            IpAddr::V6(Ipv6Addr::from_bits(network))
+        }
+        address => address,
+    }
 }
 
 impl<K> Default for Seats<K> {
@@ -79,6 +93,21 @@ impl<K: Hash + Eq> Drop for Seat<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_counts_by_its_network() {
+        for (address, counts_as) in [
+            ("192.0.2.7", "192.0.2.7"),
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+            ("2001:db8:1:2:ffff::1", "2001:db8:1:2::"),
+            ("2001:db8:1:3::1", "2001:db8:1:3::"),
+            ("::1", "::"),
+        ] {
+            let counted = network(address.parse().unwrap());
+            assert_eq!(counted, counts_as.parse::<IpAddr>().unwrap(), "{address}");
+        }
+    }
 
     #[test]
     fn nobody_is_kept_in_mind_who_has_gone() {

@@ -25,7 +25,7 @@ use super::guard::Own;
 use super::hush;
 use super::linger::Lingering;
 use super::options::Options;
-use super::seats::{Most, Seat, Seats};
+use super::seats::{Most, Seat, Seats, network};
 use super::service::Http;
 use super::stalled::Streams;
 use super::timed::{Timed, Watch};
@@ -110,7 +110,7 @@ impl Listener {
             Ok(accepted) => accepted,
             Err(error) => return accept_failed(&error).await,
         };
-        let Some(seat) = Seat::take(&self.seats, Some(remote.ip()), self.most) else {
+        let Some(seat) = Seat::take(&self.seats, Some(network(remote.ip())), self.most) else {
             return hub.log_refused(Some(remote));
         };
         let place = Arc::new(Place {

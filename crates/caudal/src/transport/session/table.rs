@@ -19,7 +19,7 @@ use super::waits::Waits;
 use crate::extensions::Extensions;
 use crate::peer::{Link, Order};
 use crate::time::after;
-use crate::transport::http::{Caller, Http, Most, Seat, Seats};
+use crate::transport::http::{Caller, Http, Most, Seat, Seats, network};
 
 /// A session that holds no more has room for it even if all together hold too much, and
 /// for as much of its client's answers; so they hold at most three times what they may.
@@ -110,7 +110,9 @@ impl Opener {
             return Some(Self::Caller(caller.name().to_owned()));
         }
         match certificate(head) {
-            [] => http.remote().map(|remote| Self::Address(remote.ip())),
+            [] => http
+                .remote()
+                .map(|remote| Self::Address(network(remote.ip()))),
             shown => Some(Self::Certificate(shown.to_vec())),
         }
     }
