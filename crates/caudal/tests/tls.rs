@@ -162,6 +162,21 @@ async fn a_post_is_answered_with_either_version() {
     }
 }
 
+#[cfg(feature = "polling")]
+#[tokio::test]
+async fn a_page_over_http_is_a_foreign_one() {
+    let root = Root::new("a");
+    let server = serving(with(root.server())).await;
+    let client = Client::of(&root);
+    let ask = async |origin| {
+        let head = format!("POST /rpc HTTP/1.1\r\norigin: {origin}://localhost");
+        client.ask(&server, &head, CALL).await
+    };
+    answered(ask("https").await);
+    let refused = ask("http").await.unwrap();
+    assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
+}
+
 #[cfg(feature = "ws")]
 #[tokio::test]
 async fn wss_is_served_like_https() {

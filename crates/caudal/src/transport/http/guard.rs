@@ -99,7 +99,7 @@ impl Guard {
             let _ = last.set(host.into());
         }
         if let Some(origin) = origin
-            && !allows_origin(origin, host, &options.origins)
+            && !allows_origin(origin, host, &options.origins, self.is_secure(options))
         {
             let text = "this Origin is not allowed; the server's `origins` list may allow it\n";
             return refuse(StatusCode::FORBIDDEN, text);
@@ -109,6 +109,18 @@ impl Guard {
             return refuse(StatusCode::FORBIDDEN, text);
         }
         Ok(())
+    }
+
+    /// Whether it is known that the server's own pages come over `https`. What is mounted
+    /// does not know, and before what serves `http` there may be a proxy that does not.
+    fn is_secure(&self, options: &Options) -> bool {
+        #[cfg(feature = "tls")]
+        return !matches!(self.own, Own::Nowhere) && options.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        {
+            let _ = options;
+            false
+        }
     }
 
     fn knows_host(&self, host: &[u8], allowed: &Allowed) -> bool {
@@ -174,12 +186,14 @@ fn without_port(host: &[u8]) -> &[u8] {
     }
 }
 
-fn allows_origin(origin: &HeaderValue, host: &[u8], allowed: &Allowed) -> bool {
+fn allows_origin(origin: &HeaderValue, host: &[u8], allowed: &Allowed, secure: bool) -> bool {
     let Ok(origin) = origin.to_str() else {
         return false;
     };
     let own = origin.split_once("://").is_some_and(|(scheme, rest)| {
-        ["http", "https"].contains(&scheme) && rest.as_bytes().eq_ignore_ascii_case(host)
+        // A page that came over `http` may be anybody's.
+        let own = scheme == "https" || (scheme == "http" && !secure);
+        own && rest.as_bytes().eq_ignore_ascii_case(host)
     });
     match allowed {
         Allowed::Any => true,
@@ -261,4 +275,23 @@ pub(super) fn share(origin: Option<HeaderValue>, options: &Options, response: &m
         ACCESS_CONTROL_EXPOSE_HEADERS,
         options.session_header.clone().into(),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_over_http_is_no_page_of_a_server_over_https() {
+        let allows = |origin, secure| {
+            let origin = HeaderValue::from_static(origin);
+            allows_origin(&origin, b"api.example.com", &Allowed::default(), secure)
+        };
+        for secure in [false, true] {
+            assert!(allows("https://api.example.com", secure));
+            assert_eq!(allows("http://api.example.com", secure), !secure);
+            assert!(!allows("https://example.com", secure));
+            assert!(!allows("ftp://api.example.com", secure));
+        }
+    }
 }

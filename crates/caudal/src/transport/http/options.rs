@@ -48,7 +48,9 @@ pub struct Options {
     /// server under a name of its own.
     pub hosts: Allowed,
     /// What `Origin` may say, on top of the server's own; who sends none, and so is
-    /// no browser, is let in.
+    /// no browser, is let in. Its own is what `Host` says, over `https` where the server
+    /// has TLS itself. Otherwise, and where it is mounted, a proxy may have it: there both
+    /// `https` and `http` are its own.
     pub origins: Allowed,
     /// Bearer tokens, any of which lets a caller in; without one, everybody is.
     ///
