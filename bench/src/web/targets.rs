@@ -38,8 +38,11 @@ fn served(measures: &Measures) -> Vec<Target> {
             let floor = number(floor.median);
             format!("hyper alone, which answers with a fixed body, is at {floor}")
         });
+        let core = ratio("post-core", base).filter(|_| post);
+        let core = core.map(|core| format!("on one core it is {}", number(core.median)));
         why::all([
             floor,
+            core,
             post.then(|| woken.to_owned()),
             race.instructed("caudal", base, reaching),
             race.worked("caudal", base, reaching),
@@ -57,6 +60,7 @@ fn served(measures: &Measures) -> Vec<Target> {
     };
     let count =
         |subject, name, must| Target::at_most(subject, "instructions", must, instructions(name));
+    let core = "POST, 64 connections, one core";
     let post = "POST, 64 connections";
     let batch = "batch of 100 by POST, 16 connections";
     let socket = "WebSocket, 64 in flight";
@@ -65,6 +69,8 @@ fn served(measures: &Measures) -> Vec<Target> {
     let fan = "event to 1,000 WebSockets";
     let alone = ratio("ws-1", "bare");
     vec![
+        rate(core, "post-core", "hyper", 0.9),
+        rate(core, "post-core", "jsonrpsee", 1.25),
         rate(post, "post", "hyper", 0.9),
         rate(post, "post", "jsonrpsee", 1.25),
         count(post, "post", 15_500.0).aim(14_500.0),

@@ -262,6 +262,14 @@ pub const WEB: &[Scene] = &[
     .counted(6_400, 19_200)
     .traced(640, 1_920),
     scene(
+        "post-core",
+        "http",
+        "`add` by POST, 64 connections that are kept, generator and server on the same core",
+        CALLS,
+        &["--framing", "post", "--connections", "64", "--same-core"],
+        POSTED,
+    ),
+    scene(
         "post-1000",
         "http",
         "`add` by POST, 1,000 connections that are kept, 1 in flight on each",
