@@ -28,6 +28,19 @@ fn lsp() -> Config {
     config
 }
 
+/// A notification that holds up what follows until it is let go.
+fn gated() -> (Router, Arc<Notify>) {
+    let gate = Arc::new(Notify::new());
+    let opens = Arc::clone(&gate);
+    let router = Router::new()
+        .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .notification("hold", move || {
+            let gate = Arc::clone(&gate);
+            async move { gate.notified().await }
+        });
+    (router, opens)
+}
+
 #[tokio::test]
 async fn spawned_calls_start_in_the_order_in_which_they_came() {
     let log = Log::default();
@@ -133,12 +146,7 @@ async fn a_batch_may_cancel_what_is_in_it() {
 
 #[tokio::test]
 async fn a_request_that_waits_and_is_cancelled_is_answered_under_its_own_spelling() {
-    let gate = Arc::new(Notify::new());
-    let opens = Arc::clone(&gate);
-    let router = Router::new().notification("hold", move || {
-        let gate = Arc::clone(&gate);
-        async move { gate.notified().await }
-    });
+    let (router, opens) = gated();
     let (_server, mut raw) = Raw::serve(router, lsp());
     raw.send(&notification("hold", "[]")).await;
     raw.send(r#"{"jsonrpc":"2.0","id":"\u0061","method":"hold"}"#)
@@ -154,14 +162,7 @@ async fn a_request_that_waits_and_is_cancelled_is_answered_under_its_own_spellin
 /// The entries of a batch count, so that few bytes do not make many ids to look through.
 #[tokio::test]
 async fn a_batch_waits_its_turn_as_what_is_in_it() {
-    let gate = Arc::new(Notify::new());
-    let opens = Arc::clone(&gate);
-    let router = Router::new()
-        .method("add", |(a, b): (i64, i64)| Ok(a + b))
-        .notification("hold", move || {
-            let gate = Arc::clone(&gate);
-            async move { gate.notified().await }
-        });
+    let (router, opens) = gated();
     let mut config = lsp();
     config.limits.in_flight = 10;
     let (_server, mut raw) = Raw::serve_through(1000, router, config);
@@ -239,14 +240,7 @@ async fn a_transport_that_takes_nothing_and_waits_for_nothing_is_broken() {
 /// Whoever is not read is not late.
 #[tokio::test(start_paused = true)]
 async fn a_message_whose_rest_nobody_reads_is_not_late() {
-    let gate = Arc::new(Notify::new());
-    let opens = Arc::clone(&gate);
-    let router = Router::new()
-        .method("add", |(a, b): (i64, i64)| Ok(a + b))
-        .notification("hold", move || {
-            let gate = Arc::clone(&gate);
-            async move { gate.notified().await }
-        });
+    let (router, opens) = gated();
     let mut config = Config::default();
     config.limits.in_flight = 2;
     config.message_timeout = Duration::from_secs(10);
