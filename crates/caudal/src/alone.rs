@@ -10,6 +10,7 @@ use caudal_core::{Message, decode};
 
 use crate::batch::Batch;
 use crate::dispatch::{Dispatched, Exchange, Later, frame};
+use crate::handler::BoxFuture;
 use crate::peer::{self, Link};
 use crate::router::Router;
 use crate::together::Together;
@@ -17,7 +18,10 @@ use crate::together::Together;
 /// Answers one message in the caller's own task.
 pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
     let link = router.nowhere.get_or_init(|| Link::nowhere(Arc::default()));
-    answer(router, link, None, bytes).await
+    match begin(router, link, None, bytes) {
+        Ok(answer) => answer,
+        Err(rest) => rest.await,
+    }
 }
 
 /// What a short answer has at most.
@@ -29,35 +33,48 @@ thread_local! {
     static SPARE: Cell<BytesMut> = Cell::default();
 }
 
-/// Answers one message in the caller's own task, on behalf of a connection.
+/// Answers one message on behalf of a connection, as far as nobody must be waited for.
 ///
 /// `caller` is what handlers see of it, if somebody has looked at who calls.
 ///
-/// # Cancel safety
-/// If it is dropped, what the message began is cancelled.
-pub(crate) async fn answer(
+/// # Errors
+/// The rest, which has room elsewhere. If it is dropped, what the message began is
+/// cancelled.
+pub(crate) fn begin(
     router: &Router,
     link: &Arc<Link>,
     caller: Option<&Arc<Link>>,
     bytes: &[u8],
-) -> Option<Bytes> {
+) -> Result<Option<Bytes>, BoxFuture<Option<Bytes>>> {
     link.show_received(bytes);
     let mut out = SPARE.take();
     out.reserve(SHORT);
-    let begun = begin(router, link, caller, bytes, &mut out);
+    let begun = dispatch(router, link, caller, bytes, &mut out);
     let written = match out.len() {
         ..=SHORT => Bytes::copy_from_slice(&out),
         _ => std::mem::take(&mut out).freeze(),
     };
     out.clear();
     SPARE.set(out);
-    // Most are answered at once; what must wait has room elsewhere.
+    match begun {
+        Dispatched::Done => Ok(sent(link, written)),
+        unready => Err(Box::pin(finish(Arc::clone(link), unready))),
+    }
+}
+
+/// Waits in the caller's own task for what a message has begun.
+async fn finish(link: Arc<Link>, begun: Dispatched) -> Option<Bytes> {
     let text = match begun {
-        Dispatched::Done => written,
-        Dispatched::Later(later) => Box::pin(peer::run(link, later)).await.freeze(),
+        Dispatched::Done => return None,
+        Dispatched::Later(later) => peer::run(&link, later).await,
         // What comes alone is cancelled by going away.
-        Dispatched::Batch(batch, waiting, _) => Box::pin(wait(link, batch, waiting)).await.freeze(),
+        Dispatched::Batch(batch, waiting, _) => wait(&link, batch, waiting).await,
     };
+    sent(&link, text.freeze())
+}
+
+/// The answer, unless it is none.
+fn sent(link: &Link, text: Bytes) -> Option<Bytes> {
     if text.is_empty() {
         return None;
     }
@@ -65,7 +82,7 @@ pub(crate) async fn answer(
     Some(text)
 }
 
-fn begin(
+fn dispatch(
     router: &Router,
     link: &Arc<Link>,
     caller: Option<&Arc<Link>>,

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,6 +12,9 @@ use http_body::{Frame, SizeHint};
 
 use super::serve::Visit;
 use super::stalled;
+
+/// So much of a text is given at once: what sends it keeps room for a few such pieces.
+const PIECE: usize = 16 * 1024;
 
 /// The body of a response: a text, nothing, or events as they happen.
 #[derive(Debug)]
@@ -93,6 +96,9 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = match &mut self.kind {
+            Kind::Whole(Some(text)) if text.len() > PIECE => {
+                Poll::Ready(Some(text.split_to(PIECE)))
+            }
             Kind::Whole(text) => Poll::Ready(text.take()),
             Kind::Pieces(rest) => Poll::Ready(stalled::give(rest)),
             Kind::Flow(flow) => flow.as_mut().poll_piece(cx),
@@ -173,34 +179,12 @@ pub(crate) async fn read<B>(body: B, limit: usize, time: Duration) -> Result<Byt
 where
     B: http_body::Body,
 {
-    read_within(body, limit, time, Room::default).await
+    let body = std::pin::pin!(body);
+    read_on(body, Whole::default(), limit, time, Room::default()).await
 }
 
-/// The same, with as much `room` as there is.
-pub(super) async fn read_within<'c, B>(
-    body: B,
-    limit: usize,
-    time: Duration,
-    room: impl FnOnce() -> Room<'c>,
-) -> Result<Bytes, ReadError>
-where
-    B: http_body::Body,
-{
-    if body.size_hint().lower() > limit as u64 {
-        return Err(ReadError::TooLarge);
-    }
-    let mut body = pin!(body);
-    let mut whole = Whole::default();
-    // Most bodies are here already, and then no timer is needed.
-    let waker = std::task::Waker::noop();
-    if let Poll::Ready(read) = whole.poll(body.as_mut(), &mut Context::from_waker(waker), limit) {
-        return read;
-    }
-    // It is large, and few need it.
-    Box::pin(read_on(body, whole, limit, time, room())).await
-}
-
-async fn read_on<B: http_body::Body>(
+/// Reads what is left of one, with as much `room` as there is.
+pub(super) async fn read_on<B: http_body::Body>(
     mut body: Pin<&mut B>,
     mut whole: Whole,
     limit: usize,
@@ -241,6 +225,10 @@ impl Whole {
     where
         B: http_body::Body,
     {
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if self.len().saturating_add(announced) > limit {
+            return Poll::Ready(Err(ReadError::TooLarge));
+        }
         while !body.is_end_stream() {
             let frame = match body.as_mut().poll_frame(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -263,10 +251,38 @@ impl Whole {
                 .extend_from_slice(&std::mem::take(&mut self.first));
             self.rest.put(data);
         }
-        let rest = std::mem::take(&mut self.rest);
-        Poll::Ready(Ok(match rest.is_empty() {
+        Poll::Ready(Ok(match self.rest.is_empty() {
             true => std::mem::take(&mut self.first),
-            false => rest.freeze(),
+            false => std::mem::take(&mut self.rest).freeze(),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+
+    use bytes::Bytes;
+    use http_body::Body as _;
+
+    use super::{Body, PIECE};
+
+    #[tokio::test]
+    async fn a_long_text_is_given_in_pieces_and_no_byte_is_lost() {
+        for (size, pieces) in [(0, 0), (1, 1), (PIECE, 1), (PIECE + 1, 2), (3 * PIECE, 3)] {
+            let text: Bytes = (0..size).map(|at| (at % 251) as u8).collect();
+            let mut body = pin!(Body::whole(text.clone()));
+            let (mut given, mut count) = (Vec::new(), 0);
+            while !body.is_end_stream() {
+                let left = body.size_hint().exact();
+                assert_eq!(left, Some((size - given.len()) as u64), "{size}");
+                let frame = poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
+                given.extend(frame.unwrap().unwrap().into_data().unwrap());
+                count += 1;
+            }
+            assert!(given == text, "{size}");
+            assert_eq!(count, pieces, "{size}");
+        }
     }
 }

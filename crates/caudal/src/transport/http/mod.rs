@@ -18,6 +18,7 @@ mod options;
 mod seats;
 mod secure;
 mod serve;
+mod served;
 mod service;
 mod stalled;
 mod status;

@@ -1,6 +1,5 @@
 //! Connections: taken in, bounded, served, and ended in good order.
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::UPGRADE;
-use http::{Extensions, Method, Request, Response, StatusCode, Version};
+use http::{Extensions, Method, Request, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -23,13 +22,13 @@ use tokio::time::Instant;
 use super::body::Body;
 use super::guard::Own;
 use super::hush;
-use super::linger::Lingering;
 use super::options::Options;
 use super::seats::{Most, Seat, Seats, network};
+use super::secure;
+use super::served::Served;
 use super::service::Http;
 use super::stalled::Streams;
 use super::timed::{Timed, Watch};
-use super::{plain, secure};
 use crate::endpoint::Target;
 use crate::hub::{Held, Hub};
 use crate::time::after;
@@ -203,28 +202,12 @@ async fn run<S>(
     let io = Timed::new(io, watch, options.header_timeout, options.idle_timeout);
     let ping = Some(options.ping_interval.min(LONGEST)).filter(|ping| !ping.is_zero());
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let version = request.version();
-        let mut visit = Visit::begin(&place, version);
+        let visit = Visit::begin(&place, request.version());
         if request.method() != Method::POST {
             mark_upgrade(&mut request, &place);
         }
         mark(request.extensions_mut());
-        let (mut head, body) = request.into_parts();
-        let body = Lingering::new(&head, body);
-        async move {
-            let Place { http, path, .. } = &*visit.place;
-            let mut response = match head.uri.path() == &**path {
-                true => http.respond(&mut head, pin!(body)).await,
-                false => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
-            };
-            if version == Version::HTTP_2 {
-                // There may be many at once.
-                visit.owe(response.body());
-                response.body_mut().give_in_pieces();
-            }
-            response.body_mut().last_with(visit);
-            Ok::<Response<Body>, Infallible>(response)
-        }
+        Served::new(request, visit)
     });
     // Whoever comes after the end has one request, and it is not cut off before.
     let late = hub.is_stopping();
@@ -244,7 +227,9 @@ async fn run<S>(
         until_stopped(hub, late, pin!(served), graceful).await
     } else {
         let mut builder = http1::Builder::new();
-        builder.max_buf_size(HEAD.into()).keep_alive(!late);
+        // Head and body in one piece cost less to send than in two.
+        builder.max_buf_size(HEAD.into()).writev(false);
+        builder.keep_alive(!late);
         let served = builder.serve_connection(TokioIo::new(io), service);
         let served = pin!(served.with_upgrades());
         let graceful =
@@ -332,7 +317,7 @@ impl Lasting {
 /// has become something else.
 #[derive(Debug)]
 pub(crate) struct Visit {
-    place: Arc<Place>,
+    pub(super) place: Arc<Place>,
     /// Bytes of its answer, if they count.
     owed: usize,
 }
@@ -347,7 +332,7 @@ impl Visit {
     }
 
     /// Counts its answer until it is taken.
-    fn owe(&mut self, answer: &Body) {
+    pub(super) fn owe(&mut self, answer: &Body) {
         let size = answer.size_hint().exact().unwrap_or(0);
         self.owed = usize::try_from(size).unwrap_or(usize::MAX);
         self.place.http.link().count_owed(self.owed);
@@ -365,9 +350,9 @@ impl Drop for Visit {
 
 /// A connection that is counted while it lasts, and what it is served.
 #[derive(Debug)]
-struct Place {
+pub(super) struct Place {
     seat: Seat<IpAddr>,
     watch: Arc<Watch>,
-    http: Http,
-    path: Arc<str>,
+    pub(super) http: Http,
+    pub(super) path: Arc<str>,
 }

@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use http::header::{ALLOW, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
-use super::body::{self, Body, ReadError, Room};
+use super::body::{self, Body, ReadError, Room, Whole};
 use super::guard::{self, Guard, Own, Seen};
 use super::options::Options;
 use super::status::Reply;
@@ -23,7 +23,7 @@ use super::{JSON, json, later, plain};
 use crate::alone;
 use crate::config::Config;
 use crate::handler::BoxFuture;
-use crate::hub::Hub;
+use crate::hub::{Held, Hub};
 use crate::peer::{Link, Peer};
 use crate::router::Router;
 use crate::stats::Stats;
@@ -80,6 +80,41 @@ struct Connection {
     host: OnceLock<Box<[u8]>>,
     /// Bytes of bodies that are coming in.
     bodies: AtomicUsize,
+}
+
+/// What is left of a request that could not be answered at once.
+pub(super) struct Rest {
+    /// Whose page may read the answer.
+    origin: Option<HeaderValue>,
+    /// What handlers see of who calls, if somebody has looked.
+    caller: Option<Arc<Link>>,
+    /// What is mounted is held until its requests are answered.
+    held: Option<Held>,
+    wait: Wait,
+}
+
+impl Rest {
+    fn of(caller: Option<Arc<Link>>, held: Option<Held>, wait: Wait) -> Box<Self> {
+        Box::new(Self {
+            origin: None,
+            caller,
+            held,
+            wait,
+        })
+    }
+}
+
+/// What a request waits for.
+enum Wait {
+    /// It is no POST.
+    Other,
+    /// The rest of its body.
+    Body(Whole),
+    /// Its session.
+    #[cfg(feature = "session")]
+    Session(Bytes),
+    /// Its handlers.
+    Answer(BoxFuture<Option<Bytes>>),
 }
 
 struct Shared {
@@ -184,20 +219,27 @@ impl Http {
         B: http_body::Body + Send + 'static,
     {
         let (mut head, body) = request.into_parts();
-        self.respond(&mut head, pin!(body)).await
+        let mut body = pin!(body);
+        match self.begin(&mut head, body.as_mut()) {
+            Ok(response) => response,
+            Err(rest) => self.finish(&mut head, body, rest).await,
+        }
     }
 
-    /// The same in two parts. The body is best lent: each step keeps what it is given.
-    pub(super) async fn respond<B: http_body::Body>(
+    /// Answers a request as far as nobody must be waited for, which is most of them.
+    ///
+    /// # Errors
+    /// What is left to [`finish`](Self::finish).
+    pub(super) fn begin<B: http_body::Body>(
         &self,
         head: &mut Parts,
-        body: B,
-    ) -> Response<Body> {
+        body: Pin<&mut B>,
+    ) -> Result<Response<Body>, Box<Rest>> {
         let options = &self.shared.options;
         let seen = Seen::of(&head.headers);
         let host = &self.connection.host;
         if let Err(refused) = self.shared.guard.check(head, seen, options, host) {
-            return *refused;
+            return Ok(*refused);
         }
         let origin = seen.origin.cloned();
         let json = is_json(seen.content_type);
@@ -205,29 +247,68 @@ impl Http {
             Ok(()) => self.caller(head),
             Err(answered) => Err(answered),
         };
-        let mut response = match caller {
+        let mut begun = match caller {
             Ok(caller) if head.method == Method::POST => match json {
-                true => self.post(caller.as_ref(), head, body).await,
-                false => not_json(),
+                true => self.post(caller, head, body),
+                false => Ok(not_json()),
             },
-            // They are few, and need more room.
-            Ok(caller) => Box::pin(self.other(caller.as_ref(), head, body)).await,
-            Err(answered) => *answered,
+            Ok(caller) => Err(Rest::of(caller, None, Wait::Other)),
+            Err(answered) => Ok(*answered),
         };
-        if origin.is_some() {
-            guard::share(origin, options, &mut response);
+        match &mut begun {
+            Ok(response) => guard::share(origin, options, response),
+            Err(rest) => rest.origin = origin,
         }
+        begun
+    }
+
+    /// Waits for what is left of a request.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, what the request began is cancelled.
+    pub(super) async fn finish<B: http_body::Body>(
+        &self,
+        head: &mut Parts,
+        mut body: Pin<&mut B>,
+        mut rest: Box<Rest>,
+    ) -> Response<Body> {
+        let origin = rest.origin.take();
+        let mut response = loop {
+            let Rest {
+                caller, held, wait, ..
+            } = *rest;
+            let link = caller.as_ref().unwrap_or(&self.link);
+            let next = match wait {
+                Wait::Other => Ok(self.other(link, head, body.as_mut()).await),
+                Wait::Body(whole) => {
+                    let config = &self.shared.hub.config;
+                    let (limit, time) = (config.policy.max_message, config.message_timeout);
+                    let read = body::read_on(body.as_mut(), whole, limit, time, self.room());
+                    let read = read.await;
+                    self.take(caller, held, head, read)
+                }
+                #[cfg(feature = "session")]
+                Wait::Session(text) => Ok(self.shared.sessions.post(self, link, head, text).await),
+                Wait::Answer(reply) => {
+                    Ok(self.reply(reply.await, std::mem::take(&mut head.headers)))
+                }
+            };
+            match next {
+                Ok(response) => break response,
+                Err(next) => rest = next,
+            }
+        };
+        guard::share(origin, &self.shared.options, &mut response);
         response
     }
 
     /// Answers what is no POST.
     async fn other<B: http_body::Body>(
         &self,
-        caller: Option<&Arc<Link>>,
+        link: &Arc<Link>,
         head: &mut Parts,
         body: B,
     ) -> Response<Body> {
-        let link = caller.unwrap_or(&self.link);
         #[cfg(feature = "ws")]
         if let Some(response) = crate::transport::ws::accept(self, link, head) {
             return response;
@@ -257,39 +338,60 @@ impl Http {
         }
     }
 
-    async fn post<B: http_body::Body>(
+    fn post<B: http_body::Body>(
         &self,
-        caller: Option<&Arc<Link>>,
+        caller: Option<Arc<Link>>,
         head: &mut Parts,
-        body: B,
-    ) -> Response<Body> {
-        let Shared { hub, .. } = &*self.shared;
+        body: Pin<&mut B>,
+    ) -> Result<Response<Body>, Box<Rest>> {
+        let hub = &self.shared.hub;
         // A connection of ours is held as a whole.
-        let _held = self.remote.is_none().then(|| hub.hold());
-        let limit = hub.config.policy.max_message;
-        let time = hub.config.message_timeout;
-        let text = match body::read_within(body, limit, time, || self.room()).await {
+        let held = self.remote.is_none().then(|| hub.hold());
+        let mut whole = Whole::default();
+        // Most bodies are here already, and then no timer is needed.
+        let cx = &mut Context::from_waker(Waker::noop());
+        match whole.poll(body, cx, hub.config.policy.max_message) {
+            Poll::Ready(read) => self.take(caller, held, head, read),
+            Poll::Pending => Err(Rest::of(caller, held, Wait::Body(whole))),
+        }
+    }
+
+    /// Takes the body of a POST, or why there is none.
+    fn take(
+        &self,
+        caller: Option<Arc<Link>>,
+        held: Option<Held>,
+        head: &mut Parts,
+        read: Result<Bytes, ReadError>,
+    ) -> Result<Response<Body>, Box<Rest>> {
+        let text = match read {
             Ok(text) => text,
-            Err(ReadError::TooLarge) => return self.too_large(),
-            Err(ReadError::Slow) => {
-                return plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n");
-            }
-            Err(ReadError::Broken) => {
-                return plain(StatusCode::BAD_REQUEST, "the body could not be read\n");
-            }
-            Err(ReadError::NoRoom) => return later("too much comes in at once\n"),
+            Err(error) => return Ok(self.unread(&error)),
         };
+        let hub = &self.shared.hub;
         #[cfg(feature = "session")]
         if self.shared.sessions.concerns(self, head, &text) {
-            let link = caller.unwrap_or(&self.link);
-            return Box::pin(self.shared.sessions.post(self, link, head, text)).await;
+            return Err(Rest::of(caller, held, Wait::Session(text)));
         }
         if hub.is_stopping() {
             let text = "the server is shutting down\n";
-            return plain(StatusCode::SERVICE_UNAVAILABLE, text);
+            return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, text));
         }
-        let reply = alone::answer(&hub.router, &self.link, caller, &text).await;
-        self.reply(reply, std::mem::take(&mut head.headers))
+        match alone::begin(&hub.router, &self.link, caller.as_ref(), &text) {
+            Ok(reply) => Ok(self.reply(reply, std::mem::take(&mut head.headers))),
+            Err(reply) => Err(Rest::of(caller, held, Wait::Answer(reply))),
+        }
+    }
+
+    /// The answer to a POST whose body was not read.
+    #[cold]
+    fn unread(&self, error: &ReadError) -> Response<Body> {
+        match error {
+            ReadError::TooLarge => self.too_large(),
+            ReadError::Slow => plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
+            ReadError::Broken => plain(StatusCode::BAD_REQUEST, "the body could not be read\n"),
+            ReadError::NoRoom => later("too much comes in at once\n"),
+        }
     }
 
     /// What bodies may hold while they come in. What is mounted knows no connections.

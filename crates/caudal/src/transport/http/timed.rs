@@ -17,8 +17,6 @@ use crate::time::after;
 
 /// While a request is under way, it is not looked at more often.
 const LOOK: Duration = Duration::from_millis(20);
-/// A response that is not longer is copied together before it is sent.
-const SHORT: usize = 512;
 
 /// What is known of a connection's requests.
 #[derive(Debug)]
@@ -196,18 +194,6 @@ impl<S> Timed<S> {
     }
 }
 
-/// Slices that are short together as one, which costs the kernel less than many; `None`
-/// if they are not.
-fn side_by_side<'a>(slices: &[io::IoSlice<'_>], short: &'a mut [u8; SHORT]) -> Option<&'a [u8]> {
-    let mut size = 0;
-    for slice in slices {
-        let end = size + slice.len();
-        short.get_mut(size..end)?.copy_from_slice(slice);
-        size = end;
-    }
-    short.get(..size)
-}
-
 impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -242,12 +228,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut short = [0; SHORT];
-        let io = Pin::new(&mut self.io);
-        let written = match side_by_side(slices, &mut short) {
-            Some(bytes) => io.poll_write(cx, bytes),
-            None => io.poll_write_vectored(cx, slices),
-        };
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
         self.written(written, cx)
     }
 
@@ -268,67 +249,18 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::io::{self, IoSlice};
     use std::pin::Pin;
     use std::sync::Arc;
-    use std::task::{Context, Poll};
+    use std::task::Poll;
     use std::time::Duration;
 
     use http::Version;
-    use tokio::io::{
-        AsyncRead as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf,
-    };
+    use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadBuf};
     use tokio::time::timeout;
 
-    use super::{SHORT, Timed, Watch};
+    use super::{Timed, Watch};
 
     const IDLE: Duration = Duration::from_secs(60);
-
-    /// What was written, each time, and whether as slices.
-    #[derive(Default)]
-    struct Writes(Vec<(Vec<u8>, bool)>);
-
-    impl AsyncWrite for Writes {
-        fn poll_write(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            bytes: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            self.0.push((bytes.to_vec(), false));
-            Poll::Ready(Ok(bytes.len()))
-        }
-
-        fn poll_write_vectored(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            slices: &[IoSlice<'_>],
-        ) -> Poll<io::Result<usize>> {
-            let bytes: Vec<&[u8]> = slices.iter().map(|slice| &**slice).collect();
-            self.0.push((bytes.concat(), true));
-            Poll::Ready(Ok(bytes.concat().len()))
-        }
-
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    #[tokio::test]
-    async fn a_short_response_is_sent_as_one_piece_and_no_byte_is_lost() {
-        let head = [b'h'; 200];
-        for (size, in_slices) in [(0, false), (SHORT - 200, false), (SHORT - 199, true)] {
-            let body = vec![b'b'; size];
-            let mut timed = Timed::new(Writes::default(), Watch::new(), IDLE, IDLE);
-            let slices = [&head[..], &body, b""].map(IoSlice::new);
-            let written = timed.write_vectored(&slices).await.unwrap();
-            assert_eq!(written, 200 + size);
-            assert_eq!(timed.io.0, [([&head[..], &body].concat(), in_slices)]);
-        }
-    }
 
     /// Reads once, which finds nothing.
     async fn look(timed: &mut Timed<DuplexStream>) {
