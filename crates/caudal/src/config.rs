@@ -100,7 +100,7 @@ impl fmt::Debug for Config {
 /// | `policy.max_id` | 1 KiB | -32600 |
 /// | a method's name | 256 bytes | cannot be registered, so it is -32601 |
 /// | [`in_flight`](Self::in_flight) | 1,024 requests | -32000 `Server overloaded`; what runs goes on |
-/// | the same, of one server's calls that [finish though they were cancelled](crate::Method::finish_when_cancelled) | 1,024 calls | -32000 for such methods |
+/// | the same, of one server's calls that [block](crate::Method::blocking) or [finish though they were cancelled](crate::Method::finish_when_cancelled), and go on when nobody waits for them | 1,024 calls | -32000 for such methods |
 /// | [`queue`](Self::queue) | 4 MiB, and `in_flight` messages, those of batches too | reading stops until the handler in front has finished |
 /// | [`output`](Self::output) | 4 MiB | callers and replies wait, no further request starts; over HTTP/2, where each answer has a stream of its own, -32000 |
 /// | [`pending`](Self::pending) | 1,024 calls | [`CallError::TooManyPending`](crate::CallError::TooManyPending) |

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use caudal_core::Id;
 use tokio_util::sync::CancellationToken;
@@ -127,6 +128,8 @@ pub(crate) struct Maker<'c, 'a> {
     pub(crate) context: Option<Context>,
     /// Whether the method is a serial one.
     pub(crate) serial: bool,
+    /// How many calls of the server go on though they were cancelled.
+    pub(crate) outliving: &'c Arc<AtomicUsize>,
 }
 
 impl Maker<'_, '_> {

@@ -116,6 +116,8 @@ pub(crate) struct Exchange<'c> {
     /// Whether `out` is the connection's own, so that what handlers have sent
     /// themselves belongs into it too.
     pub(crate) inline: bool,
+    /// Whether conventions were heeded when the message came.
+    pub(crate) heeded: bool,
     /// What the next call came with.
     trace: Option<Box<TraceContext>>,
     /// Whether the last call was answered, or owed no answer.
@@ -133,6 +135,7 @@ impl<'c> Exchange<'c> {
             out,
             framing: Some(link.framing),
             inline: true,
+            heeded: false,
             trace: None,
             answered: false,
             failed: false,
@@ -207,26 +210,25 @@ impl Exchange<'_> {
     ) {
         self.failed = result.is_err();
         self.answered = id.is_none();
-        self.link.stats.served(id.is_some(), self.failed);
         let Some(id) = id else {
+            self.link.stats.served(false, self.failed);
             if let Err(error) = result {
                 log_failed_notification(method.as_ref(), &error);
             }
             return;
         };
-        match result {
+        match &result {
             Ok(value) => {
-                if let Err(error) = self.put(|out| encode::reply(out, id, &value)) {
+                if let Err(error) = self.put(|out| encode::reply(out, id, value)) {
                     self.failed = true;
                     self.error(id, &incident::report(method.as_ref(), error));
                 }
-                self.answered = true;
             }
-            Err(error) => {
-                self.error(id, &error);
-                self.answered = true;
-            }
+            Err(error) => self.error(id, error),
         }
+        self.answered = true;
+        // Not before: what does not serialise is an error, or panics and comes here again.
+        self.link.stats.served(true, self.failed);
     }
 
     /// Writes an error.
@@ -380,7 +382,7 @@ fn entry(router: &Router, message: &Message<'_>, exchange: &mut Exchange<'_>) ->
             id, method, params, ..
         }) => (Some(*id), method, *params),
         Message::Notification(Notification { method, params, .. }) => {
-            if exchange.link.convention(method, *params) {
+            if !exchange.heeded && exchange.link.convention(method, *params) {
                 return None;
             }
             (None, method, *params)
@@ -416,8 +418,10 @@ fn call<'a>(
 ) -> Invoked<'a> {
     let link = exchange.link;
     let route = router.find(name);
-    let finishes = route.method.settings.finish;
-    if finishes && router.outliving.load(Relaxed) >= link.config.limits.in_flight {
+    let Settings {
+        finish, blocking, ..
+    } = route.method.settings;
+    if (finish || blocking) && router.outliving.load(Relaxed) >= link.config.limits.in_flight {
         return exchange.turn_away_call(arriving);
     }
     // A fallback serves many names; each call has its own.
@@ -438,6 +442,7 @@ fn call<'a>(
         trace: exchange.trace.take(),
         context: None,
         serial: route.method.settings.serial,
+        outliving: &router.outliving,
     };
     let invoke = &route.method.invoke;
     let invoked =
@@ -447,7 +452,7 @@ fn call<'a>(
         Invoked::Done => watched.end(exchange.outcome()),
         Invoked::Later(mut later) => {
             later.watched = watched;
-            later.outliving = finishes.then(|| Arc::clone(&router.outliving));
+            later.outliving = finish.then(|| Arc::clone(&router.outliving));
             return Invoked::Later(later);
         }
         Invoked::Not(_) => {}

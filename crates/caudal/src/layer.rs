@@ -8,6 +8,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::task::{Context as TaskContext, Poll};
 
 use caudal_core::{ErrorDetail, JsonRpcError, RawJson};
@@ -39,6 +40,8 @@ pub struct Incoming {
     params: Option<Box<RawValue>>,
     /// Whether the method is a serial one.
     serial: bool,
+    /// How many calls of the server go on though they were cancelled.
+    outliving: Arc<AtomicUsize>,
 }
 
 impl Incoming {
@@ -84,6 +87,7 @@ impl Incoming {
             trace: None,
             context: Some(self.context.clone()),
             serial: self.serial,
+            outliving: &self.outliving,
         };
         Ok((maker, params))
     }
@@ -154,6 +158,7 @@ where
             context,
             params,
             serial: settings.serial,
+            outliving: Arc::clone(maker.outliving),
         });
         first_poll(Box::pin(future), id, maker, exchange, settings)
     }

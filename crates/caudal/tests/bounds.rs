@@ -13,9 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use caudal::{CallError, Config, Context, Peer, Router};
+use caudal::transport::Stream;
+use caudal::{CallError, Config, Context, Framing, JsonRpcError, Method, Peer, Router};
 use serde_json::json;
 use support::Raw;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
@@ -438,4 +440,89 @@ async fn a_message_must_come_to_its_end_in_time() {
         assert_eq!(server.state().is_closed(), !lives, "{pause} s");
         assert_eq!(server.stats().requests_served, u64::from(lives));
     }
+}
+
+/// Refusals that nobody reads fill the output; what then waits is refused in its turn.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_read_refusals_starts_no_more_than_the_limit() {
+    const LIMIT: usize = 4;
+    let running = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&running);
+    let router = Router::new().method("wait", move || {
+        count.fetch_add(1, SeqCst);
+        std::future::pending::<Result<(), JsonRpcError>>()
+    });
+    let mut config = Config::default();
+    config.limits.in_flight = LIMIT;
+    config.limits.output = 1024;
+    let (here, there) = tokio::io::duplex(256);
+    let transport = Stream::new(there, Framing::Line, 1 << 20);
+    let _peer = Peer::start_with(transport, router, config);
+    let (mut read, mut write) = tokio::io::split(here);
+    let request = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"wait\"}\n";
+    let mut refused = 0;
+    for _ in 0..10 {
+        // Nothing is read until nothing more is taken.
+        let flood = async {
+            loop {
+                write.write_all(request).await.unwrap();
+            }
+        };
+        timeout(Duration::from_secs(1), flood).await.unwrap_err();
+        let mut bytes = vec![0; 4096];
+        while let Ok(count) = timeout(Duration::from_secs(1), read.read(&mut bytes)).await {
+            let text = String::from_utf8_lossy(&bytes[..count.unwrap()]).into_owned();
+            refused += text.matches("-32000").count();
+        }
+        // The one that was cut off.
+        write.write_all(b"\n").await.unwrap();
+    }
+    assert_eq!(running.load(SeqCst), LIMIT);
+    assert!(refused > 10 * LIMIT, "{refused}");
+}
+
+/// A client that calls and leaves, over and over, fills no pool of threads.
+#[tokio::test]
+async fn blocking_work_that_outlives_its_connection_is_bounded() {
+    const LIMIT: usize = 2;
+    let running = Arc::new(AtomicUsize::new(0));
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(gate));
+    let router = Router::new().method(
+        "block",
+        Method::blocking({
+            let running = Arc::clone(&running);
+            move || {
+                running.fetch_add(1, SeqCst);
+                let _ = gate.lock().unwrap().recv();
+                Ok(())
+            }
+        }),
+    );
+    let mut config = Config::default();
+    config.limits.in_flight = LIMIT;
+    config.drain_timeout = Duration::ZERO;
+    let server = caudal::serve("tcp://127.0.0.1:0", router)
+        .config(config)
+        .await
+        .unwrap();
+    for _ in 0..10 {
+        let peer = caudal::connect(server.endpoint()).await.unwrap();
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..LIMIT {
+            let peer = peer.clone();
+            calls.spawn(async move {
+                let _: Result<(), _> = peer.call("block", ()).await;
+            });
+        }
+        sleep(Duration::from_millis(20)).await;
+        peer.close();
+        peer.closed().await;
+    }
+    while server.connections() > 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    let left = running.load(SeqCst);
+    drop(open);
+    assert!(left <= 2 * LIMIT, "{left} go on");
 }

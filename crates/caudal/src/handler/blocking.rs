@@ -1,18 +1,17 @@
 //! Handlers that block: they run on the blocking pool, and count until they end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use super::IntoResult;
+use crate::context::Maker;
 use crate::peer::Link;
 
 /// Runs a plain function where it may block.
 pub(super) async fn on_blocking_pool<R: IntoResult>(
-    link: Arc<Link>,
-    holds: bool,
+    job: Arc<Job>,
     work: impl FnOnce() -> R + Send + 'static,
 ) -> R {
-    let job = Job::new(link, holds);
     // Dropped with the work, also if that never begins.
     let done = Done(Arc::clone(&job));
     let mut handle = Abandoned(
@@ -35,9 +34,11 @@ pub(super) async fn on_blocking_pool<R: IntoResult>(
 
 /// Work on the blocking pool, which cannot be stopped: as long as it runs it counts
 /// as in flight, and holds up what may not start beside it, also when nobody waits for it
-/// any more.
-struct Job {
+/// any more. Then it also counts among those of the server that do, for its connection may
+/// be gone before it.
+pub(super) struct Job {
     link: Arc<Link>,
+    outliving: Arc<AtomicUsize>,
     holds: bool,
     state: AtomicU8,
 }
@@ -47,9 +48,27 @@ const DONE: u8 = 1;
 const ABANDONED: u8 = 2;
 
 impl Job {
-    fn new(link: Arc<Link>, holds: bool) -> Arc<Self> {
-        let state = AtomicU8::new(RUNS);
-        Arc::new(Self { link, holds, state })
+    pub(super) fn of(maker: &Maker<'_, '_>) -> Arc<Self> {
+        Arc::new(Self {
+            link: Arc::clone(maker.link),
+            outliving: Arc::clone(maker.outliving),
+            holds: maker.holds(),
+            state: AtomicU8::new(RUNS),
+        })
+    }
+
+    /// Counts what nobody waits for any more.
+    fn enter(&self) {
+        self.outliving.fetch_add(1, Ordering::Relaxed);
+        self.link.count_in_flight(true);
+        if self.holds {
+            self.link.hold();
+        }
+    }
+
+    fn leave(&self) {
+        self.outliving.fetch_sub(1, Ordering::Relaxed);
+        self.link.leave_late(self.holds);
     }
 }
 
@@ -58,7 +77,7 @@ struct Done(Arc<Job>);
 impl Drop for Done {
     fn drop(&mut self) {
         if self.0.state.swap(DONE, Ordering::AcqRel) == ABANDONED {
-            self.0.link.leave_late(self.0.holds);
+            self.0.leave();
         }
     }
 }
@@ -68,18 +87,15 @@ struct Abandoned<R>(Arc<Job>, tokio::task::JoinHandle<R>);
 
 impl<R> Drop for Abandoned<R> {
     fn drop(&mut self) {
-        let Job { link, holds, state } = &*self.0;
-        link.count_in_flight(true);
-        if *holds {
-            link.hold();
-        }
+        self.0.enter();
         let order = Ordering::AcqRel;
+        let state = &self.0.state;
         if state
             .compare_exchange(RUNS, ABANDONED, order, Ordering::Acquire)
             .is_err()
         {
             // It has ended with its call, which says so itself.
-            link.leave_late(*holds);
+            self.0.leave();
         }
         self.1.abort();
     }

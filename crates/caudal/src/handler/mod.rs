@@ -24,7 +24,7 @@ use crate::layer::Incoming;
 use crate::params::NoParams;
 use crate::watched::Watched;
 
-use self::blocking::on_blocking_pool;
+use self::blocking::{Job, on_blocking_pool};
 
 mod blocking;
 
@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) serial: bool,
     pub(crate) spawn: bool,
     pub(crate) finish: bool,
+    /// Whether it goes on when it is cancelled, because nothing can stop it.
+    pub(crate) blocking: bool,
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -298,15 +300,17 @@ macro_rules! shape {
         {
             fn into_blocking(self) -> Method {
                 let handler = Arc::new(self);
-                Method::of(AsyncFn {
+                let mut method = Method::of(AsyncFn {
                     call: move |$cx: &mut Maker<'_, '_>, $params: $Params| {
                         let handler = Arc::clone(&handler);
-                        let (link, holds) = (Arc::clone($cx.link), $cx.holds());
+                        let job = Job::of($cx);
                         $(let $name = $make;)*
-                        on_blocking_pool(link, holds, move || handler($($name),*))
+                        on_blocking_pool(job, move || handler($($name),*))
                     },
                     shape: PhantomData,
-                })
+                });
+                method.settings.blocking = true;
+                method
             }
         }
     };
