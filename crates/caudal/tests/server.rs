@@ -820,3 +820,42 @@ async fn a_connection_that_is_idle_for_too_long_is_closed() {
     let took = start.elapsed();
     assert!(took >= ms(680) && took < Duration::from_secs(3), "{took:?}");
 }
+
+/// What a server has answered arrives, though the client goes on sending while it shuts down.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_answered_before_a_shutdown_arrives() {
+    let big = "x".repeat(700_000);
+    let router = Router::new()
+        .method("big", move || Ok(big.clone()))
+        .method("nothing", || ());
+    let server = caudal::serve("tcp://127.0.0.1:0", router).await.unwrap();
+    let address = server.endpoint().to_string().replace("tcp://", "");
+    let socket = std::net::TcpStream::connect(&address).unwrap();
+    let mut writer = socket.try_clone().unwrap();
+    use std::io::{Read, Write};
+    writer
+        .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"big\"}\n")
+        .unwrap();
+    for _ in 0..300 {
+        if server.stats().bytes_sent > 700_000 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let sent = server.stats().bytes_sent;
+    assert!(sent > 700_000, "the system did not take it");
+    // It sends for a while, and then reads.
+    let client = std::thread::spawn(move || {
+        let line = b"{\"jsonrpc\":\"2.0\",\"method\":\"nothing\"}\n".repeat(50);
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < Duration::from_millis(200) && writer.write_all(&line).is_ok() {}
+        let mut all = Vec::new();
+        let mut socket = socket;
+        let _ = socket.read_to_end(&mut all);
+        all.len()
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    server.shutdown(Duration::from_secs(5)).await;
+    let got = client.join().unwrap();
+    assert_eq!(got as u64, sent);
+}

@@ -4,10 +4,12 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use caudal_core::{CloseReason, FrameReader, Framing};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::{Sleep, sleep};
 
 use super::{ReceiveError, Transport};
 use crate::pool;
@@ -37,7 +39,14 @@ pub struct Stream<S> {
     needs_flush: bool,
     received: u64,
     remote: Option<String>,
+    /// Whether what is unread when it is closed undoes what was sent.
+    resets: bool,
+    /// Runs while the other side's end is waited for.
+    lingers: Option<Pin<Box<Sleep>>>,
 }
+
+/// So long what the other side still sends is dropped, before the connection is closed.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// So much room there is at least for what is read.
 const ROOM: usize = 4 << 10;
@@ -54,6 +63,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
             needs_flush: false,
             received: 0,
             remote: None,
+            resets: false,
+            lingers: None,
         }
     }
 
@@ -61,6 +72,13 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
     #[must_use]
     pub fn with_remote(mut self, remote: impl Into<String>) -> Self {
         self.remote = Some(remote.into());
+        self
+    }
+
+    /// Waits for the other side's end when it is closed: a socket of TCP that is closed
+    /// while bytes are unread is reset, and what it was given last is lost with it.
+    pub(super) fn lingering(mut self) -> Self {
+        self.resets = true;
         self
     }
 
@@ -132,7 +150,21 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for Stream<S>
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        Pin::new(&mut self.io).poll_shutdown(cx).map(|_| None)
+        if self.lingers.is_none() {
+            let shut = ready!(Pin::new(&mut self.io).poll_shutdown(cx));
+            if !self.resets || self.ended || shut.is_err() {
+                return Poll::Ready(None);
+            }
+        }
+        let limit = self.lingers.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+        let mut dropped = [0; ROOM];
+        while limit.as_mut().poll(cx).is_pending() {
+            let read = ready!(pin!(self.io.read(&mut dropped)).poll(cx));
+            if !matches!(read, Ok(1..)) {
+                break;
+            }
+        }
+        Poll::Ready(None)
     }
 
     fn framing(&self) -> Framing {

@@ -35,7 +35,9 @@ pub(super) fn stream(
     max_message: usize,
 ) -> io::Result<Stream<TcpStream>> {
     set_up(&socket)?;
-    Ok(Stream::new(socket, framing, max_message).with_remote(remote.to_string()))
+    Ok(Stream::new(socket, framing, max_message)
+        .with_remote(remote.to_string())
+        .lingering())
 }
 
 /// Sets what every socket of ours has.
