@@ -25,7 +25,8 @@ pub struct Stats {
     pub dropped: u64,
     /// Calls that we made.
     pub calls: u64,
-    /// Calls that failed, for whatever reason.
+    /// Calls that failed, for whatever reason. What never began, since the connection was
+    /// closed or too many waited, is not among them, nor among [`calls`](Self::calls).
     pub calls_failed: u64,
     /// Notifications that we sent.
     pub notifications: u64,

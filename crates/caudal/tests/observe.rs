@@ -12,7 +12,8 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use caudal::{Config, Direction, JsonRpcError, Peer, Redacted, Router};
+use caudal::transport::Stream;
+use caudal::{Config, Direction, Framing, JsonRpcError, Peer, Redacted, Router};
 use serde_json::json;
 use support::{Log, Raw};
 use tracing::field::{Field, Visit};
@@ -317,4 +318,54 @@ async fn statistics_count_what_was_done() {
         stats.bytes_received > 150 && stats.bytes_sent > 150,
         "{stats:?}"
     );
+}
+
+struct Bad;
+impl serde::Serialize for Bad {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("no"))
+    }
+}
+struct Panics;
+impl serde::Serialize for Panics {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        panic!("no")
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_does_not_serialise_is_one_request_and_one_error() {
+    for method in ["bad", "panics"] {
+        let router = Router::new()
+            .method("bad", || Ok(Bad))
+            .method("panics", || Ok(Panics));
+        let (peer, server) = Peer::pair(Router::new(), router);
+        let failed: Result<(), _> = peer.call(method, ()).await;
+        failed.unwrap_err();
+        let stats = server.stats();
+        assert_eq!((stats.requests_served, stats.errors), (1, 1), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_result_is_of_another_type_has_failed() {
+    let (peer, _server) = Peer::pair(Router::new(), Router::new().method("text", || Ok("text")));
+    let number: Result<u32, _> = peer.call("text", ()).await;
+    number.unwrap_err();
+    assert_eq!((peer.stats().calls, peer.stats().calls_failed), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_behind_one_that_was_partly_sent_are_counted_as_dropped() {
+    for framing in [Framing::Line, Framing::Header] {
+        let (here, _there) = tokio::io::duplex(16);
+        let peer = Peer::start(Stream::new(here, framing, 1 << 20), Router::new());
+        for _ in 0..10 {
+            peer.notify("lost", ()).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        peer.close();
+        peer.closed().await;
+        assert_eq!(peer.stats().dropped, 10, "{framing:?}");
+    }
 }

@@ -1312,3 +1312,46 @@ async fn a_side_that_stops_reading_amid_a_burst_is_waited_for() {
     waiting.abort();
     peer.close();
 }
+
+/// A waker that is replaced may call back when it is dropped.
+#[test]
+fn a_waker_may_call_back_when_it_is_dropped() {
+    use std::task::Wake;
+    struct Own(Peer);
+    impl Wake for Own {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Own {
+        fn drop(&mut self) {
+            let _ = self.0.stats();
+        }
+    }
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let router = Router::new().method("wait", || {
+                std::future::pending::<Result<(), caudal::JsonRpcError>>()
+            });
+            let (peer, _server) = Peer::pair(Router::new(), router);
+            let mut call = std::pin::pin!(peer.call::<_, ()>("wait", ()).into_future());
+            {
+                let waker = Waker::from(Arc::new(Own(peer.clone())));
+                assert!(
+                    Future::poll(call.as_mut(), &mut TaskContext::from_waker(&waker)).is_pending()
+                );
+            }
+            assert!(
+                Future::poll(call.as_mut(), &mut TaskContext::from_waker(Waker::noop()))
+                    .is_pending()
+            );
+        });
+        done.send(()).unwrap();
+    });
+    ended
+        .recv_timeout(Duration::from_secs(5))
+        .expect("it hangs");
+}

@@ -847,3 +847,25 @@ async fn a_connection_that_was_closed_because_it_was_idle_is_not_made_again_at_o
     let second = tokio::time::timeout(Duration::from_secs(1), puppet.accept()).await;
     assert!(second.is_err());
 }
+
+/// Who is told of a gap may panic; the connection goes on.
+#[tokio::test]
+async fn a_panic_of_who_is_told_of_a_gap_does_not_end_the_connection() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("tcp://{}", listener.local_addr().unwrap());
+    let mut backoff = caudal::Backoff::default();
+    backoff.first = Duration::from_millis(1);
+    let told = |_: Peer, gap: caudal::Gap| {
+        assert!(gap.attempts > 1_000, "told");
+        async {}
+    };
+    let peer = caudal::connect(&*endpoint)
+        .reconnect(backoff)
+        .on_reconnect(told)
+        .await
+        .unwrap();
+    drop(listener.accept().await.unwrap());
+    let _again = listener.accept().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!peer.state().is_closed(), "{:?}", peer.state());
+}

@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use super::call::read;
 use super::link::{Begun, CallOptions, Link};
 use crate::time::after;
 
@@ -206,7 +205,7 @@ impl<T: DeserializeOwned> Future for BatchReply<T> {
         };
         let outcome = ready!(self.link.poll_outcome(cx, key));
         self.key = None;
-        Poll::Ready(outcome.and_then(|text| read(&text)))
+        Poll::Ready(outcome.and_then(|text| self.link.read(&text)))
     }
 }
 

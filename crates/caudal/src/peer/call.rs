@@ -240,7 +240,7 @@ impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
         };
         let outcome = ready!(this.call.link.poll_outcome(cx, key));
         this.stage = Stage::Done;
-        let result = outcome.and_then(|text| read(&text));
+        let result = outcome.and_then(|text| this.call.link.read(&text));
         if let Err(error) = &result {
             let method = shown(this.call.method);
             tracing::debug!(target: "caudal", method, %error, "a call failed");
@@ -260,10 +260,6 @@ async fn room_until(link: &Link, deadline: Option<Instant>) -> Result<(), CallEr
             Ok(())
         }
     }
-}
-
-pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, CallError> {
-    serde_json::from_str(text).map_err(CallError::Result)
 }
 
 impl<P, T> Drop for CallFuture<'_, P, T> {

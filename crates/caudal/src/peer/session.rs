@@ -138,7 +138,9 @@ async fn live<T: Transport>(
                     };
                     tracing::info!(target: "caudal", ?gap, "connected again");
                     if let Some(told) = &reconnect.told {
-                        tokio::spawn(told(Peer::of(&link), gap));
+                        let (told, peer) = (Arc::clone(told), Peer::of(&link));
+                        // What it does before its first wait may panic too.
+                        tokio::spawn(async move { told(peer, gap).await });
                     }
                     (reason, more) = run(&link, &router, transport).await;
                 }

@@ -72,6 +72,8 @@ struct Core {
     /// Why that could not be sent.
     unsendable: Option<io::Error>,
     last_active: Option<Instant>,
+    /// Whether something was under way when it looked last.
+    was_busy: bool,
     /// By when the message that is coming in must be whole.
     whole_by: Option<Instant>,
     /// By when the other side must read, if we do not read before it does,
@@ -113,6 +115,7 @@ impl<'t, T: Transport> Driver<'t, T> {
                 closing: false,
                 unsendable: None,
                 last_active: (!idle.is_zero()).then(Instant::now),
+                was_busy: false,
                 whole_by: None,
                 read_by: None,
                 gone: None,
@@ -218,6 +221,14 @@ impl<'t, T: Transport> Driver<'t, T> {
             }
         }
         core.is_active();
+        if count > 0
+            && core.collected.order.is_none()
+            && let Some((reason, deadline)) = &mut core.ending
+            && !reason.is_local()
+        {
+            // Who has said all and still reads is waited for.
+            *deadline = after(Instant::now(), core.link.config.drain_timeout);
+        }
         match sent {
             Poll::Ready(Ok(())) => {
                 if core.stalled || core.link.is_room_wanted() {
@@ -337,6 +348,13 @@ impl Core {
             }
             _ => {}
         }
+        if self.last_active.is_some() {
+            // What has just ended was no idleness.
+            let is_busy = self.is_under_way();
+            if std::mem::replace(&mut self.was_busy, is_busy) {
+                self.is_active();
+            }
+        }
         let now = || Instant::now();
         match &self.ending {
             Some((reason, deadline)) if *deadline <= now() => Some(reason.clone()),
@@ -359,8 +377,12 @@ impl Core {
     /// When the connection has been idle for too long.
     fn idle_deadline(&self) -> Option<Instant> {
         let last = self.last_active?;
-        let idle = !self.link.is_busy() && !self.link.has_pending() && self.out.is_empty();
-        idle.then(|| after(last, self.link.config.idle_timeout))
+        (!self.is_under_way()).then(|| after(last, self.link.config.idle_timeout))
+    }
+
+    /// Whether something is being done, or waited for.
+    fn is_under_way(&self) -> bool {
+        self.link.is_busy() || self.link.has_pending() || !self.out.is_empty()
     }
 
     fn is_active(&mut self) {
@@ -433,8 +455,10 @@ impl Core {
         }
     }
 
+    /// Starts what was [held](Self::hold) before.
     fn start(&mut self, message: &Message<'_>, traces: Traces) {
         let mut exchange = Exchange::inline(&self.link, &mut self.out);
+        exchange.heeded = matches!(message, Message::Notification(_));
         match dispatch::message(&self.router, message, traces, &mut exchange) {
             Dispatched::Done => {}
             more => self.go_on(more),
@@ -511,7 +535,7 @@ impl Drop for Core {
     fn drop(&mut self) {
         // What waited for its turn never has it.
         while let Some(queued) = self.queue.pop() {
-            self.link.uncount_in_flight(queued.is_request());
+            self.link.uncount_in_flight(queued.is_counted());
         }
         self.link.count_lost(&self.out);
     }

@@ -21,6 +21,8 @@ pub(super) struct Queued {
     pub(super) frame: Box<[u8]>,
     /// Whether it came when nothing new was to be taken in.
     pub(super) is_late: bool,
+    /// Whether it came when as many were in flight as may be.
+    pub(super) is_excess: bool,
     messages: usize,
     asks: Asks,
 }
@@ -38,9 +40,9 @@ enum Asks {
 }
 
 impl Queued {
-    /// Whether it is a request, and counts as one in flight.
-    pub(super) fn is_request(&self) -> bool {
-        matches!(self.asks, Asks::One(_))
+    /// Whether it counts as a request in flight.
+    pub(super) fn is_counted(&self) -> bool {
+        matches!(self.asks, Asks::One(_)) && !self.is_excess
     }
 
     /// Which requests of a batch are to be cancelled as soon as it has started.
@@ -72,6 +74,7 @@ impl Queue {
         frame: &[u8],
         message: &Message<'_>,
         is_late: bool,
+        is_excess: bool,
         cancels: bool,
     ) {
         let id = |message: &Message<'_>| match message {
@@ -92,6 +95,7 @@ impl Queue {
         self.frames.push_back(Queued {
             frame: frame.into(),
             is_late,
+            is_excess,
             messages,
             asks,
         });

@@ -76,9 +76,11 @@ impl Core {
     /// Lets a message wait its turn.
     fn push(&mut self, frame: &[u8], message: &Message<'_>) {
         let is_request = matches!(message, Message::Request(_));
-        self.link.count_in_flight(is_request);
+        let is_excess = is_request && self.link.is_full(0);
+        self.link.count_in_flight(is_request && !is_excess);
         let cancels = self.link.config.dialect.cancel.is_some();
-        self.queue.push(frame, message, self.refusing, cancels);
+        self.queue
+            .push(frame, message, self.refusing, is_excess, cancels);
     }
 
     /// Answers a batch that there is no room for.
@@ -109,7 +111,7 @@ impl Core {
             return;
         };
         let link = Arc::clone(&self.link);
-        link.uncount_in_flight(true);
+        link.uncount_in_flight(queued.is_counted());
         let cancel = link.config.dialect.cancel.as_ref();
         if let Some(code) = cancel.and_then(|cancel| cancel.answer)
             && let Message::Request(request) = decode(&queued.frame, &link.config.policy)
@@ -133,7 +135,7 @@ impl Core {
             let Some(queued) = self.queue.pop() else {
                 return;
             };
-            self.link.uncount_in_flight(queued.is_request());
+            self.link.uncount_in_flight(queued.is_counted());
             let link = Arc::clone(&self.link);
             let mut message = decode(&queued.frame, &link.config.policy);
             let traces = Traces::find(link.config.trace, &queued.frame, &message);
@@ -141,8 +143,8 @@ impl Core {
                 entries.retain(|entry| !matches!(entry, Message::Response(_)));
             }
             match &message {
-                Message::Request(request) if queued.is_late => {
-                    self.exchange().turn_away(request.id, true);
+                Message::Request(request) if queued.is_late || queued.is_excess => {
+                    self.exchange().turn_away(request.id, queued.is_late);
                 }
                 Message::Batch(entries) if queued.is_late => self.refuse_batch(entries),
                 message => self.start(message, traces),

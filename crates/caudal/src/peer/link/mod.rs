@@ -619,7 +619,17 @@ fn frames(framing: Framing, bytes: &[u8]) -> usize {
     if bytes.is_empty() {
         return 0;
     }
+    let (begun, bytes) = match framing {
+        // The first may have been sent in part, and has no head then.
+        Framing::Header => {
+            const HEAD: &[u8] = b"Content-Length: ";
+            let head = bytes.windows(HEAD.len()).position(|at| at == HEAD);
+            let (rest, whole) = bytes.split_at(head.unwrap_or(bytes.len()));
+            (usize::from(!rest.is_empty()), whole)
+        }
+        _ => (0, bytes),
+    };
     let mut reader = FrameReader::new(framing, usize::MAX);
     reader.push(bytes);
-    std::iter::from_fn(|| reader.advance().ok().filter(|found| *found)).count()
+    begun + std::iter::from_fn(|| reader.advance().ok().filter(|found| *found)).count()
 }

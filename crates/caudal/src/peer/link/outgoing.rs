@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use caudal_core::{CallError, CallId, CloseReason, Id, Invalid, Response};
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::{Link, SameId, Shared, closed};
@@ -175,6 +176,8 @@ impl Link {
         cx: &mut Context<'_>,
         key: usize,
     ) -> Poll<Result<Box<str>, CallError>> {
+        // Dropped after the lock: a waker is somebody else's.
+        let _old;
         let mut shared = self.lock();
         let Some(waiting) = shared.calls.get_mut(key) else {
             return Poll::Ready(Err(CallError::Cancelled));
@@ -182,7 +185,7 @@ impl Link {
         if let Outcome::Open(waker) = &mut waiting.outcome {
             match waker {
                 Some(waker) if waker.will_wake(cx.waker()) => {}
-                waker => *waker = Some(cx.waker().clone()),
+                waker => _old = waker.replace(cx.waker().clone()),
             }
             return Poll::Pending;
         }
@@ -193,6 +196,14 @@ impl Link {
             })),
             Outcome::Open(_) => unreachable!("it was settled above"),
         }
+    }
+
+    /// Reads the result of a call, which has failed if it is not what its caller wants.
+    pub(crate) fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T, CallError> {
+        serde_json::from_str(text).map_err(|error| {
+            self.stats.call_failed();
+            CallError::Result(error)
+        })
     }
 
     /// Forgets a call whose caller has gone, and tells the other side if there
