@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use caudal_core::{Message, decode};
+use caudal_core::{Id, Message, decode};
 
 use crate::batch::Batch;
 use crate::dispatch::{Dispatched, Exchange, Later, frame};
@@ -91,14 +91,25 @@ fn dispatch(
 ) -> Dispatched {
     let mut exchange = Exchange::for_entry(link, out);
     exchange.caller = caller;
-    // The entries of a batch are judged one by one.
-    if (link.is_full(0) || link.owes_too_much(0))
-        && let Message::Request(request) = decode(bytes, &link.config.policy)
+    let owes_too_much = link.owes_too_much(0);
+    if (link.is_full(0) || owes_too_much)
+        && let Some(id) = refused(&decode(bytes, &link.config.policy), owes_too_much)
     {
-        exchange.turn_away(request.id, false);
+        exchange.turn_away(id, false);
         return Dispatched::Done;
     }
     frame(router, bytes, &mut exchange)
+}
+
+/// Under which id a message is refused as a whole, where no request may begin. The entries
+/// of a batch are judged one by one, unless answers are what there is no room for.
+fn refused<'m>(message: &Message<'m>, owes_too_much: bool) -> Option<Id<'m>> {
+    let asks = |entry: &Message<'_>| matches!(entry, Message::Request(_) | Message::Invalid(_));
+    match message {
+        Message::Request(request) => Some(request.id),
+        Message::Batch(entries) if owes_too_much && entries.iter().any(asks) => Some(Id::NULL),
+        _ => None,
+    }
 }
 
 /// Waits for the entries of a batch that were not ready.

@@ -285,7 +285,7 @@ async fn answers_that_nobody_takes_are_bounded() {
     assert!(said(&mut sender, post(ADD)).await.contains("-32000"));
     let batch = post(ADD).map(|call| format!("[{call},{call}]"));
     let batch = said(&mut sender, batch).await;
-    assert_eq!(batch.matches("-32000").count(), 2, "{batch}");
+    assert_eq!(batch.matches("-32000").count(), 1, "{batch}");
     // Others have room of their own.
     let (mut other, _connection) = open(&server).await;
     assert!(said(&mut other, post(ADD)).await.contains(r#""result":3"#));
@@ -367,4 +367,82 @@ async fn bodies_that_are_coming_in_are_bounded() {
     rest.send(CALL).await.unwrap();
     drop(rest);
     assert_eq!(within(third).await.unwrap().unwrap().status(), 200);
+}
+
+/// Bytes of the answers to so many batches, of which nobody takes anything.
+async fn unread(sender: &mut SendRequest<String>, batch: &str, times: usize) -> u64 {
+    let mut kept = Vec::new();
+    let mut size = 0;
+    for _ in 0..times {
+        let request = post(ADD).map(|_| batch.to_owned());
+        let response = within(sender.send_request(request)).await.unwrap();
+        let length = response.headers().get("content-length");
+        size += length.map_or(0, |length| length.to_str().unwrap().parse::<u64>().unwrap());
+        kept.push(response);
+    }
+    size
+}
+
+#[tokio::test]
+async fn refusals_that_nobody_takes_are_bounded_too() {
+    let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+    let mut config = Config::default();
+    config.limits.output = 100_000;
+    let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
+    let server = serve.await.unwrap();
+    let (mut sender, _connection) = open_with(&server, Some(1)).await;
+    // 2 KB, each entry of which has an error of its own.
+    let nothing = format!("[{}1]", "1,".repeat(999));
+    let size = unread(&mut sender, &nothing, 100).await;
+    assert!(
+        size < 500_000,
+        "{size} bytes of 100 KB, for 200 KB that were sent"
+    );
+    drop(sender);
+    // 1 MB, each entry of which has an id of 1 KB.
+    let (mut sender, _connection) = open_with(&server, Some(1)).await;
+    let id = "x".repeat(900);
+    let call = format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"add","params":[1,2]}}"#);
+    let calls = format!("[{}{call}]", format!("{call},").repeat(999));
+    let size = unread(&mut sender, &calls, 20).await;
+    assert!(size < 3_000_000, "{size} bytes of 100 KB");
+}
+
+#[tokio::test]
+async fn a_query_that_follows_the_host_is_no_path() {
+    let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+    let server = caudal::serve("http://127.0.0.1:0?x=1", router)
+        .await
+        .unwrap();
+    let peer = caudal::connect(server.endpoint().to_string())
+        .await
+        .unwrap();
+    let sum: i64 = within(peer.call("add", (1, 2))).await.unwrap();
+    assert_eq!(sum, 3);
+}
+
+#[tokio::test]
+async fn who_goes_away_cancels_its_handler_whatever_it_has_sent_behind() {
+    use tokio::io::AsyncWriteExt as _;
+    for more in ["", "\r\n", "P"] {
+        let (gate, log) = (Arc::new(Semaphore::new(0)), Log::default());
+        let server = start(router(&gate, &log), Options::default()).await;
+        let mut socket = TcpStream::connect(address(&server)).await.unwrap();
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,{HOLD}}}"#);
+        let text = format!(
+            "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}{more}",
+            body.len()
+        );
+        socket.write_all(text.as_bytes()).await.unwrap();
+        until(|| log.len() == 1).await;
+        drop(socket);
+        let gone = async {
+            while log.len() < 2 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let gone = tokio::time::timeout(Duration::from_secs(5), gone).await;
+        assert!(gone.is_ok(), "{more:?}: it runs on");
+    }
 }

@@ -421,3 +421,112 @@ async fn so_many_posts_of_one_caller_wait() {
     }
     assert!((8..=13).contains(&refused), "{refused}");
 }
+
+#[tokio::test]
+async fn who_comes_back_by_an_event_id_alone_is_bounded_too() {
+    let (mut options, mut config) = (Options::default(), Config::default());
+    config.limits.output = 1 << 20;
+    // What was sent is kept, and is more than the system holds.
+    options.replay = 16 << 20;
+    let site = Site::with(options, config).await;
+    let mut client = site.open().await;
+    let large = call(1, "large", json!([12 << 20]));
+    assert_eq!(client.post(&[ASYNC], &large).await.status, 202);
+    let mut read = site.listen(&client, None).await;
+    assert_eq!(within(read.event()).await.unwrap().id, Some(1));
+    drop(read);
+    let last = format!("Last-Event-ID: {}.0", client.session);
+    let mut unread = site.raw().await;
+    unread.send("GET", "/", &[ACCEPT_EVENTS, &last], "").await;
+    assert_eq!(within(unread.head()).await.status, 200);
+    tokio::time::sleep(ms(300)).await;
+    // Where the session is named, it is so:
+    let refused = client.ask("GET", "/", &[ACCEPT_EVENTS], "").await;
+    assert_eq!(refused.status, 503);
+    // and it is to be so where it is not.
+    let mut more = site.raw().await;
+    more.send("GET", "/", &[ACCEPT_EVENTS, &last], "").await;
+    assert_eq!(within(more.head()).await.status, 503);
+}
+
+/// A connection of HTTP/2 whose client takes one byte of each response.
+async fn unread_http2(site: &Site) -> hyper::client::conn::http2::SendRequest<String> {
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    let socket = tokio::net::TcpStream::connect(("127.0.0.1", site.port)).await;
+    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(1);
+    let opened = builder.handshake(TokioIo::new(socket.unwrap())).await;
+    let (sender, connection) = opened.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+#[tokio::test]
+async fn one_caller_that_asks_again_and_does_not_read_stops_no_other() {
+    let mut options = Options::default();
+    (options.session_bytes, options.session_bytes_per_caller) = (400_000, 100_000);
+    named(&mut options);
+    let site = Site::with(options, Config::default()).await;
+    let mut ada = open_as(&site, ADA).await;
+    let large = call(1, "large", json!([50_000]));
+    assert_eq!(ada.post(&[ASYNC, ADA], &large).await.status, 202);
+    let mut sender = unread_http2(&site).await;
+    let mut unread = Vec::new();
+    for _ in 0..20 {
+        let request = http::Request::get("http://localhost/")
+            .header("accept", "text/event-stream")
+            .header("x-user", "ada")
+            .header("mcp-session-id", &ada.session)
+            .header("last-event-id", "0")
+            .body(String::new())
+            .unwrap();
+        let response = within(sender.send_request(request)).await.unwrap();
+        if response.status() == 503 {
+            break;
+        }
+        assert_eq!(response.status(), 200);
+        unread.push(response);
+        tokio::time::sleep(ms(20)).await;
+    }
+    println!("{} streams of 50 KB are open", unread.len());
+    let mut bob = open_as(&site, BOB).await;
+    let add = call(1, "add", json!([1, 2]));
+    let reply = tokio::time::timeout(ms(3000), bob.post(&[BOB], &add)).await;
+    assert_eq!(reply.expect("bob is served").json(), ok(1, json!(3)));
+}
+
+#[tokio::test]
+async fn refusals_of_posts_that_nobody_takes_are_bounded_too() {
+    let mut config = Config::default();
+    config.limits.output = 1 << 20;
+    let site = Site::with(Options::default(), config).await;
+    let client = site.open().await;
+    // So many wait that no more may.
+    let mut open = Vec::new();
+    for place in 1..=16 {
+        let mut one = site.again(&client).await;
+        let body = slow_batch(place * 1000).to_string();
+        one.send("POST", "/", &[], &body).await;
+        match tokio::time::timeout(ms(300), one.raw.reply()).await {
+            Ok(_) => break,
+            Err(_) => open.push(one),
+        }
+    }
+    let id = "x".repeat(900);
+    let one = json!({"jsonrpc": "2.0", "id": id, "method": "add", "params": [1, 2]});
+    let body = Value::Array(vec![one; 1000]).to_string();
+    let mut sender = unread_http2(&site).await;
+    let (mut unread, mut size) = (Vec::new(), 0);
+    for _ in 0..20 {
+        let request = http::Request::post("http://localhost/")
+            .header("content-type", "application/json")
+            .header("mcp-session-id", &client.session)
+            .body(body.clone())
+            .unwrap();
+        let response = within(sender.send_request(request)).await.unwrap();
+        let length = response.headers().get("content-length").unwrap();
+        size += length.to_str().unwrap().parse::<usize>().unwrap();
+        unread.push(response);
+    }
+    assert!(size < 4 << 20, "{size} bytes wait, and 1 MiB may");
+}

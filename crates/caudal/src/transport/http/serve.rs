@@ -76,7 +76,11 @@ impl Listener {
         Ok(Self {
             http: Http::on(hub, options, own),
             listener,
-            path: target.path.split('?').next().unwrap_or("/").into(),
+            // What is asked may follow the host at once.
+            path: match target.path.split('?').next() {
+                None | Some("") => "/".into(),
+                Some(path) => path.into(),
+            },
             most,
             seats: Arc::default(),
         })

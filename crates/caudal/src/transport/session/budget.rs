@@ -141,6 +141,13 @@ impl Account {
         true
     }
 
+    /// Whether as much is held as may be, of its opener's or of all.
+    pub(super) fn is_full(&self) -> bool {
+        let mut count = self.budget.lock();
+        let mut tallies = self.tallies(&mut count).into_iter().flatten();
+        tallies.any(|(tally, limit)| tally.is_full(limit))
+    }
+
     /// How much may be kept here, where `own` bytes are.
     pub(super) fn room_to_keep(&self, own: usize) -> usize {
         let mut count = self.budget.lock();

@@ -45,7 +45,7 @@ impl Sessions {
             return not_found();
         };
         if visit.outbox().has_much_on_its_way() {
-            return later("too much that was sent to this session is not read\n");
+            return unread();
         }
         match way {
             #[cfg(feature = "sse")]
@@ -81,6 +81,9 @@ impl Sessions {
         if let Way::Events = way
             && let Some((visit, last)) = self.find_again(link, head)
         {
+            if visit.outbox().has_much_on_its_way() {
+                return unread();
+            }
             let id = Arc::clone(&visit.id);
             let response = sse::listen(visit, true, Some(last), http.options());
             return named(response, &id, http.options());
@@ -141,6 +144,10 @@ impl Way {
         let _ = anything;
         None
     }
+}
+
+fn unread() -> Response<Body> {
+    later("too much that was sent to this session is not read\n")
 }
 
 fn bad_number() -> Response<Body> {

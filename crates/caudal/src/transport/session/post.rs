@@ -74,13 +74,16 @@ fn judge(http: &Http, session: &Session, text: &[u8], invalid: &Invalid<'_>) -> 
 
 /// Answers requests when too many wait already. Nothing that came with them begins.
 fn turned_away(http: &Http, session: &Session, text: &[u8]) -> Response<Body> {
-    let link = &session.link;
+    let (link, outbox) = (&session.link, &session.pipe.outbox);
+    if outbox.has_much_on_its_way() {
+        return later("too much that was sent to this session is not read\n");
+    }
     link.show_received(text);
     let refuse = |out: &mut BytesMut, id: Id<'_>| {
         Exchange::for_entry(link, out).turn_away(id, false);
     };
     match refusal(text, &link.config.policy, refuse) {
-        Some(answer) => answered(http, answer),
+        Some(answer) => answered(http, outbox.on_its_way(answer)),
         None => accepted(false),
     }
 }

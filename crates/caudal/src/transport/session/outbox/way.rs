@@ -27,7 +27,11 @@ impl Outbox {
     /// Whether there is so much of it that the client, which may have any number of
     /// requests open at once, gets no further answer until it has taken some.
     pub(crate) fn has_much_on_its_way(&self) -> bool {
-        self.lock().has_much_on_its_way(self.bounds.output)
+        let state = self.lock();
+        // What is sent again is asked for by nobody but the client, as often as it likes.
+        let is_more_than_its_share = state.on_its_way > self.bounds.share;
+        state.has_much_on_its_way(self.bounds.output)
+            || (is_more_than_its_share && self.account.is_full())
     }
 }
 
