@@ -99,6 +99,10 @@ impl Connect {
     /// [`Connecting`](crate::State::Connecting) and new calls wait. Calls that
     /// had been sent fail, unless they are
     /// [idempotent](crate::Call::idempotent).
+    ///
+    /// The first connection is not tried again: if that fails, so does this. Over plain
+    /// `http://`, where each call is a POST, there is no connection to be lost: the state
+    /// stays `Connected`, and a call that finds no server fails at once.
     pub fn reconnect(mut self, backoff: Backoff) -> Self {
         self.backoff = Some(backoff);
         self

@@ -92,8 +92,10 @@ impl Error {
 
     /// Whether the same may succeed later, without any change here.
     ///
-    /// - `true`: the other side is not there, or not yet; try again after a while
-    ///   ([`Backoff`](crate::Backoff) does).
+    /// - `true`: the other side is not there, or not yet; try again after a while, as a
+    ///   connection that was made once does with
+    ///   [`reconnect`](crate::Connect::reconnect). A server that answers a handshake with
+    ///   404 counts among these: it may be a proxy whose own server is not there yet.
     /// - `false`: the address, the permissions or the program are wrong; trying
     ///   again is of no use.
     #[must_use]

@@ -72,14 +72,15 @@
 //! | `cmd:program args` | a child process, without a shell |
 //! | `tcp://127.0.0.1:4017` | a TCP socket; port 0 lets the system choose |
 //! | `unix:/run/my.sock` | a Unix socket, with mode 0600 |
-//! | `http://127.0.0.1:4100/rpc` | HTTP, each call a POST; the server upgrades to WebSocket there too (feature `http`) |
+//! | `http://127.0.0.1:4100/rpc` | HTTP, each call a POST; the server upgrades to WebSocket there too, if it has `ws` (feature `http`) |
 //! | `http://…#sse`, `http://…#poll` | a session: the server speaks by events or polls (`sse`, `polling`) |
 //! | `ws://127.0.0.1:4100/rpc` | a WebSocket (`ws`) |
 //! | `https://…`, `wss://…` | the same with TLS (`tls`) |
 //! | anything else | your own [`Transport`](transport::Transport), with [`Peer::start`] |
 //!
 //! Messages are lines of JSON; `?framing=header` at the end of an address chooses
-//! `Content-Length` headers, as language servers speak.
+//! `Content-Length` headers, as language servers speak, and `?framing=concatenated` one
+//! value after the other with nothing in between.
 //!
 //! # Ordering
 //! Requests start in the order in which they came and run concurrently. A

@@ -92,6 +92,10 @@ impl IntoFuture for Serve {
             }
             #[cfg(feature = "http")]
             if let Address::Http { .. } | Address::WebSocket { .. } = endpoint.address() {
+                if !cfg!(feature = "ws") && matches!(endpoint.address(), Address::WebSocket { .. })
+                {
+                    return Err(Error::not_built_in(&endpoint, "served"));
+                }
                 return listen_http(endpoint, self.router, self.config, self.http).await;
             }
             listen(endpoint, self.router, self.config).await
@@ -241,7 +245,8 @@ impl Server {
     }
 
     /// Stops listening, refuses new requests, lets what runs finish until
-    /// `limit`, and closes every connection. Returns when that is done.
+    /// `limit`, and closes every connection. Returns when that is done, which may take a
+    /// second more: a client that still sends or reads must not lose its last answer.
     pub async fn shutdown(&self, limit: Duration) {
         self.hub.shutdown(limit).await;
     }

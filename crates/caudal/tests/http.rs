@@ -257,6 +257,11 @@ async fn other_verbs_paths_and_types_are_refused() {
     }
     let answer = Wire::to(&server).await.request("POST", "", ADD).await;
     assert_eq!(answer.status, 415, "a page may send this without asking");
+    for (encoding, status) in [("identity", 200), ("gzip", 415), ("x-y", 415)] {
+        let head = format!("Content-Type: application/json\r\nContent-Encoding: {encoding}\r\n");
+        let answer = Wire::to(&server).await.request("POST", &head, ADD).await;
+        assert_eq!(answer.status, status, "{encoding}");
+    }
 }
 
 /// Proves: J28

@@ -420,29 +420,3 @@ async fn a_query_that_follows_the_host_is_no_path() {
     let sum: i64 = within(peer.call("add", (1, 2))).await.unwrap();
     assert_eq!(sum, 3);
 }
-
-#[tokio::test]
-async fn who_goes_away_cancels_its_handler_whatever_it_has_sent_behind() {
-    use tokio::io::AsyncWriteExt as _;
-    for more in ["", "\r\n", "P"] {
-        let (gate, log) = (Arc::new(Semaphore::new(0)), Log::default());
-        let server = start(router(&gate, &log), Options::default()).await;
-        let mut socket = TcpStream::connect(address(&server)).await.unwrap();
-        let body = format!(r#"{{"jsonrpc":"2.0","id":1,{HOLD}}}"#);
-        let text = format!(
-            "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}{more}",
-            body.len()
-        );
-        socket.write_all(text.as_bytes()).await.unwrap();
-        until(|| log.len() == 1).await;
-        drop(socket);
-        let gone = async {
-            while log.len() < 2 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        let gone = tokio::time::timeout(Duration::from_secs(5), gone).await;
-        assert!(gone.is_ok(), "{more:?}: it runs on");
-    }
-}

@@ -56,6 +56,8 @@ pub enum EndpointError {
     OpenQuote(String),
     #[error("the URL has a user before its host; send a token or a header instead")]
     User,
+    #[error("`{0}` has a dot alone in its path, which others take out; write `{1}`")]
+    DotInPath(String, String),
     #[error("`{0}` has {1:?} in its URL; percent-encode it")]
     BadCharacter(String, char),
     #[error("`{0}` has an unknown fragment; HTTP has `#sse` and `#poll`, WebSocket none")]

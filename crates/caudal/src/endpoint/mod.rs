@@ -350,7 +350,7 @@ fn url(text: &str) -> Result<Address, EndpointError> {
         return Err(EndpointError::User);
     }
     // Readers of URLs disagree about these, and so about which host is meant.
-    let bad = |c: &char| c.is_whitespace() || c.is_control() || *c == '\\';
+    let bad = |c: &char| !c.is_ascii_graphic() || *c == '\\';
     if let Some(c) = text.chars().find(bad) {
         return Err(EndpointError::BadCharacter(cut(text), c));
     }
@@ -363,6 +363,9 @@ fn url(text: &str) -> Result<Address, EndpointError> {
     if port.is_some_and(|port| number(port).is_none()) {
         return Err(EndpointError::BadPort(cut(text)));
     }
+    if let Some(plain) = without_dots(&url) {
+        return Err(EndpointError::DotInPath(cut(text), cut(&plain)));
+    }
     let downlink = match text.split_once('#') {
         None if url.starts_with("ws") => return Ok(Address::WebSocket { url }),
         None => Downlink::None,
@@ -371,6 +374,31 @@ fn url(text: &str) -> Result<Address, EndpointError> {
         Some(_) => return Err(EndpointError::UnknownFragment(cut(text))),
     };
     Ok(Address::Http { url, downlink })
+}
+
+/// What others make of a URL whose path has `.` or `..` for a step; `None` if it has none.
+fn without_dots(url: &str) -> Option<String> {
+    let (before, asked) = url.split_once('?').unwrap_or((url, ""));
+    let (scheme, rest) = before.split_once("://")?;
+    let mut steps: Vec<&str> = rest.split('/').collect();
+    if !steps.iter().skip(1).any(|step| [".", ".."].contains(step)) {
+        return None;
+    }
+    let (host, path) = (steps.remove(0), steps);
+    let mut plain: Vec<&str> = Vec::new();
+    for step in path {
+        match step {
+            "." => {}
+            ".." => drop(plain.pop()),
+            step => plain.push(step),
+        }
+    }
+    let asked = if asked.is_empty() {
+        String::new()
+    } else {
+        format!("?{asked}")
+    };
+    Some(format!("{scheme}://{host}/{}{asked}", plain.join("/")))
 }
 
 /// What stands before the path of a URL: host and port.

@@ -212,6 +212,15 @@ fn every_error_says_what_to_do() {
         ("tcp://a:1?frame=line", trailing),
         ("http://a/b c", "' ' in its URL; percent-encode it"),
         ("http://a\\b", "'\\\\' in its URL; percent-encode it"),
+        ("http://a/ä", "'ä' in its URL; percent-encode it"),
+        (
+            "http://a:1/b/./c/../d?e=/../f",
+            "a dot alone in its path, which others take out; write `http://a:1/b/d?e=/../f`",
+        ),
+        (
+            "ws://a/..",
+            "a dot alone in its path, which others take out; write `ws://a/`",
+        ),
     ];
     for (text, message) in bad {
         let error = Endpoint::try_from(text).unwrap_err().to_string();

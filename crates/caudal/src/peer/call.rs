@@ -66,7 +66,8 @@ impl<'a, P, T> Call<'a, P, T> {
     }
 
     /// Says that the call may run twice: it is sent again when the connection is
-    /// lost and made again before the answer came.
+    /// lost and made again before the answer came. Over plain `http://` it is sent once:
+    /// there is no connection to be made again.
     pub fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self

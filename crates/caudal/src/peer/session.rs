@@ -168,6 +168,7 @@ async fn run<T: Transport>(
     let unsent = driver.unsent();
     if !link.reconnects() || reason.is_local() {
         // Nobody waits for an answer while the transport takes its time.
+        link.set_state(State::Draining);
         link.close(reason.clone());
     }
     transport.closing(&reason);

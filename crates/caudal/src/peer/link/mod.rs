@@ -8,6 +8,7 @@ mod incoming;
 mod outgoing;
 mod same;
 
+use std::mem::discriminant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
@@ -228,11 +229,11 @@ impl Link {
     pub(crate) fn set_state(&self, state: State) {
         self.state.send_if_modified(|now| {
             // Closed is for good.
-            let open = !now.is_closed();
-            if open {
+            let is_new = !now.is_closed() && discriminant(now) != discriminant(&state);
+            if is_new {
                 *now = state;
             }
-            open
+            is_new
         });
     }
 

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, VARY,
-    WWW_AUTHENTICATE,
+    ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN,
+    VARY, WWW_AUTHENTICATE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -46,6 +46,8 @@ pub(super) struct Seen<'h> {
     host: Option<&'h HeaderValue>,
     pub(super) origin: Option<&'h HeaderValue>,
     pub(super) content_type: Option<&'h HeaderValue>,
+    /// Whether the body is said to be packed.
+    pub(super) is_encoded: bool,
 }
 
 impl<'h> Seen<'h> {
@@ -60,6 +62,8 @@ impl<'h> Seen<'h> {
                 seen.content_type = seen.content_type.or(Some(value));
             } else if name == ORIGIN {
                 seen.origin = seen.origin.or(Some(value));
+            } else if name == CONTENT_ENCODING {
+                seen.is_encoded |= !value.as_bytes().eq_ignore_ascii_case(b"identity");
             }
         }
         seen

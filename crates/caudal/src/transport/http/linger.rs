@@ -1,7 +1,8 @@
 //! What a client still sends when it has been answered: read and dropped, for a while.
 //!
-//! A connection that is closed while bytes are unread is reset. A client that reads
-//! only when it has sent everything would then see that instead of the answer.
+//! A connection that is closed while bytes are unread is reset, and so is a stream of
+//! HTTP/2. A client that reads only when it has sent everything, or takes a reset for all
+//! that there is to say, would then see that instead of the answer.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -41,11 +42,7 @@ pub(super) struct Lingering {
 
 impl Lingering {
     pub(super) fn new(head: &Parts, body: Incoming) -> Self {
-        let lingers = match head.version {
-            // A stream can be ended by itself.
-            Version::HTTP_2 => false,
-            _ => !asks_first(head, &body),
-        };
+        let lingers = !asks_first(head, &body);
         Self {
             body: Some(body),
             lingers,

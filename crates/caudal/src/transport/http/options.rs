@@ -81,7 +81,7 @@ pub struct Options {
     /// The header that carries the id of a session.
     pub session_header: http::HeaderName,
     /// The method that opens a session when it is called without one, as MCP has
-    /// it.
+    /// it, if the router serves it.
     pub session_method: Option<String>,
     /// How many sessions there may be.
     pub sessions: usize,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use caudal_core::{FrameError, JsonRpcError};
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
@@ -242,16 +242,15 @@ impl Http {
             return Ok(*refused);
         }
         let origin = seen.origin.cloned();
-        let json = is_json(seen.content_type);
+        let (is_json, is_encoded) = (is_json(seen.content_type), seen.is_encoded);
         let caller = match guard::check_caller(head, options) {
             Ok(()) => self.caller(head),
             Err(answered) => Err(answered),
         };
         let mut begun = match caller {
-            Ok(caller) if head.method == Method::POST => match json {
-                true => self.post(caller, head, body),
-                false => Ok(not_json()),
-            },
+            Ok(_) if head.method == Method::POST && !is_json => Ok(not_json()),
+            Ok(_) if head.method == Method::POST && is_encoded => Ok(encoded()),
+            Ok(caller) if head.method == Method::POST => self.post(caller, head, body),
             Ok(caller) => Err(Rest::of(caller, None, Wait::Other)),
             Err(answered) => Ok(*answered),
         };
@@ -450,6 +449,14 @@ impl Http {
 fn not_json() -> Response<Body> {
     let text = "send JSON, with `Content-Type: application/json`\n";
     plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
+}
+
+fn encoded() -> Response<Body> {
+    let text = "send the body as it is, without `Content-Encoding`\n";
+    let mut response = plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+    let identity = HeaderValue::from_static("identity");
+    response.headers_mut().insert(ACCEPT_ENCODING, identity);
+    response
 }
 
 fn not_allowed() -> Response<Body> {

@@ -23,7 +23,8 @@ pub const STATUS: i64 = -32010;
 /// 401 or 403: the server does not know the caller, or does not let it in.
 pub const REFUSED: i64 = -32011;
 /// No response came: the connection could not be made, or was lost. With
-/// `"sent":true` the call may have run.
+/// `"sent":true` the call may have run; with `"sent":false` it has not, which
+/// [`CallError::may_have_run`](crate::CallError::may_have_run) does not know.
 pub const LOST: i64 = -32012;
 /// The response is larger than [`Policy::max_message`](crate::Policy::max_message).
 pub const TOO_LARGE: i64 = -32013;
