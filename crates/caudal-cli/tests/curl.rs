@@ -102,6 +102,31 @@ fn a_post_is_one_exchange() {
     post(url, ADD, &["-H", "Transfer-Encoding: chunked"]).is(200, SUM);
 }
 
+/// curl takes a stream that is reset for a failure, though its answer has come.
+#[test]
+fn what_is_refused_before_it_is_read_is_answered_all_the_same() {
+    if !there_is_curl() {
+        return;
+    }
+    let server = server(&[]);
+    let url = server.endpoint.as_str();
+    let file = support::path("refused.json");
+    std::fs::write(&file, format!("[{}]", " ".repeat(5 << 20))).unwrap();
+    let body = format!("@{}", file.display());
+    for version in ["--http1.1", "--http2-prior-knowledge"] {
+        let send = |url: &str, kind| {
+            let kind = format!("Content-Type: {kind}");
+            curl(url, &[version, "-H", &kind, "--data-binary", &body]).status
+        };
+        assert_eq!(send(url, "application/json"), 413, "{version}");
+        assert_eq!(send(url, "text/plain"), 415, "{version}");
+        assert_eq!(
+            send(&url.replace("/rpc", "/other"), "application/json"),
+            404
+        );
+    }
+}
+
 #[test]
 fn what_is_no_exchange_is_refused() {
     if !there_is_curl() {

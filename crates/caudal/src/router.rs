@@ -136,12 +136,21 @@ impl Router {
     ///
     /// The params are one value: a tuple by position, a struct by name. So one param
     /// is a tuple of one, `|(n,): (u32,)|`; `|n: u32|` would want a bare number in
-    /// the place of all params, which the specification does not allow.
+    /// the place of all params, which the specification does not allow. A call may
+    /// leave params out where they are an `Option`, and members where they have a default;
+    /// a tuple has all its places.
     ///
     /// ```
     /// use caudal::{Context, JsonRpcError, Router};
     ///
+    /// #[derive(Default, serde::Deserialize)]
+    /// #[serde(default)]
+    /// struct Page {
+    ///     first: u32,
+    /// }
+    ///
     /// let router = Router::new()
+    ///     .method("list", |page: Option<Page>| Ok(page.unwrap_or_default().first))
     ///     .method("double", |(n,): (u32,)| Ok(n * 2))
     ///     .method("divide", |(a, b): (i64, i64)| {
     ///         a.checked_div(b).ok_or_else(|| JsonRpcError::new(1, "by zero"))
