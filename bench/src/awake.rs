@@ -73,13 +73,13 @@ pub fn is_possible() -> bool {
 /// # Errors
 /// There is no such processor.
 pub fn child(core: Option<String>) -> Result<(), String> {
-    let core = core.and_then(|core| core.parse().ok());
+    let core: Option<usize> = core.and_then(|core| core.parse().ok());
     let core = core.ok_or("--awake needs a processor")?;
     std::thread::spawn(|| {
         let ended = std::io::stdin().read(&mut [0]);
         std::process::exit(i32::from(ended.is_err()));
     });
-    process::pin_to(core).map_err(|e| e.to_string())?;
+    process::pin_to(core..core + 1).map_err(|e| e.to_string())?;
     // No hint to the processor: a hypervisor takes it for a wish to halt.
     let mut turns = 0_u64;
     loop {

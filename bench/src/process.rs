@@ -101,13 +101,13 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// This thread, and whatever it starts later, on one processor.
+/// This thread, and whatever it starts later, on these processors.
 ///
 /// # Errors
-/// There is no such processor for it.
-pub fn pin_to(core: usize) -> std::io::Result<()> {
+/// There are no such processors for it.
+pub fn pin_to(cores: std::ops::Range<usize>) -> std::io::Result<()> {
     let mut only = CpuSet::new();
-    only.set(core);
+    cores.for_each(|core| only.set(core));
     Ok(sched_setaffinity(None, &only)?)
 }
 

@@ -22,6 +22,8 @@ pub struct Target {
     timed: bool,
     /// The quartiles of the rounds, if it is their median.
     rounds: Option<(f64, f64)>,
+    /// The most that anybody could measure here, if that is known.
+    bound: Option<f64>,
     /// What is known about why it is missed, if it is.
     why: Option<String>,
     /// What must be known whether it is missed or not.
@@ -45,6 +47,7 @@ impl Target {
             at_least: false,
             timed: false,
             rounds: None,
+            bound: None,
             why: None,
             note: None,
         }
@@ -87,6 +90,12 @@ impl Target {
         self.timed()
     }
 
+    /// Nobody could measure more.
+    pub(crate) fn bounded(mut self, bound: Option<f64>) -> Self {
+        self.bound = bound;
+        self
+    }
+
     /// Why it is missed, if it is.
     pub(crate) fn why(mut self, why: Option<String>) -> Self {
         self.why = why;
@@ -108,6 +117,7 @@ impl Target {
         match (self.measured, self.reaches(self.must)) {
             (None, _) => "not measured".to_owned(),
             (_, Some(true)) => "yes".to_owned(),
+            (_, Some(false)) if self.is_out_of_reach() => missed("**out of reach**"),
             (_, Some(false)) => missed("**no**"),
             (_, None) if self.is_missed() => missed("aim missed"),
             (_, None) => "aim reached".to_owned(),
@@ -115,18 +125,27 @@ impl Target {
     }
 
     /// Where nothing must be, the aim.
-    fn bound(&self) -> Option<f64> {
+    fn wanted(&self) -> Option<f64> {
         self.must.or(self.aim)
     }
 
     fn is_missed(&self) -> bool {
-        self.reaches(self.bound()) == Some(false)
+        self.reaches(self.wanted()) == Some(false)
+    }
+
+    /// Whether what shows how much is possible does not get there either.
+    fn is_out_of_reach(&self) -> bool {
+        let bounded = Self {
+            measured: self.bound,
+            ..self.clone()
+        };
+        bounded.reaches(self.must) == Some(false)
     }
 
     /// Why it is missed. That the rounds of one run lie on both sides of what they
     /// should reach is a cause of its own.
     fn cause(&self) -> Option<String> {
-        let bound = self.bound()?;
+        let wanted = self.wanted()?;
         let rounds = self.rounds.filter(|(lower, upper)| lower < upper);
         let rounds = rounds.map(|(lower, upper)| {
             let [lower, upper] = [lower, upper].map(number);
@@ -134,7 +153,7 @@ impl Target {
         });
         let undecided = self
             .rounds
-            .is_some_and(|(lower, upper)| (lower..=upper).contains(&bound));
+            .is_some_and(|(lower, upper)| (lower..=upper).contains(&wanted));
         match (&self.why, rounds) {
             (Some(why), Some(rounds)) => Some(format!("{why}; {rounds}")),
             (Some(why), None) => Some(why.clone()),
@@ -289,6 +308,15 @@ mod tests {
             "{text}"
         );
         assert!(target(0.7).remark().is_none());
+    }
+
+    #[test]
+    fn what_nobody_reaches_is_told_from_what_we_miss() {
+        let missed = |bound| target(0.5).bounded(bound).why(Some("so it is".to_owned()));
+        assert_eq!(missed(None).holds(), "**no**, see below");
+        assert_eq!(missed(Some(0.7)).holds(), "**no**, see below");
+        assert_eq!(missed(Some(0.55)).holds(), "**out of reach**, see below");
+        assert_eq!(target(0.7).bounded(Some(0.55)).holds(), "yes");
     }
 
     #[test]

@@ -63,6 +63,19 @@ impl Server {
 /// Starts the server, if it is ours to start, and makes `count` links to it.
 /// Over a pipe there is only one.
 pub(crate) fn start(plan: &Plan, count: usize) -> Result<(Server, Vec<Link>), Problem> {
+    let last = process::cores() - 1;
+    if plan.own_core {
+        // The server is started on the others, of which there is one at least.
+        process::pin_to(0..last.max(1))?;
+    }
+    let started = start_on(plan, count)?;
+    if plan.own_core {
+        process::pin_to(last..last + 1)?;
+    }
+    Ok(started)
+}
+
+fn start_on(plan: &Plan, count: usize) -> Result<(Server, Vec<Link>), Problem> {
     if let Some(address) = plan.connect {
         let server = Server {
             pid: plan.pid,

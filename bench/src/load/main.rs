@@ -20,6 +20,7 @@
 //! --tcp                     the server prints a port; use it; so do post and ws
 //! --pid P                   the server's, if it is connected to
 //! --same-core               this process and the server on CPU 0
+//! --own-core                this process on the last CPU, the server on the others
 //! --rate R                  open loop: R calls a second, whatever comes back
 //! --connections C           over so many, implies --tcp (1; open loop 16)
 //! --startup N               start the server N times; one call each
@@ -57,6 +58,7 @@ struct Plan {
     lockstep: bool,
     tcp: bool,
     same_core: bool,
+    own_core: bool,
     rate: Option<f64>,
     connections: Option<usize>,
     startup: Option<u64>,
@@ -89,7 +91,7 @@ fn run() -> Result<String, Problem> {
     let starts = plan.startup.map_or(Duration::ZERO, Duration::from_secs);
     process::guard(plan.time * 3 + starts + Duration::from_secs(20));
     if plan.same_core {
-        process::pin_to(0)?;
+        process::pin_to(0..1)?;
     }
     let figures = match &plan {
         Plan {
@@ -128,6 +130,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         lockstep: false,
         tcp: false,
         same_core: false,
+        own_core: false,
         rate: None,
         connections: None,
         startup: None,
@@ -153,6 +156,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
             "--lockstep" => plan.lockstep = true,
             "--tcp" => plan.tcp = true,
             "--same-core" => plan.same_core = true,
+            "--own-core" => plan.own_core = true,
             "--rate" => plan.rate = Some(value()?.parse()?),
             "--connections" => plan.connections = Some(value()?.parse()?),
             "--startup" => plan.startup = Some(value()?.parse()?),

@@ -40,6 +40,7 @@ impl<'a> Races<'a> {
         let what = format!("calls/s, × {base}");
         Target::at_least(subject, what, must, ratio.map(|ratio| ratio.median))
             .of(ratio)
+            .bounded(race.and_then(|race| race.bound(base)))
             .why(race.and_then(|race| self.why(race, base, must)))
     }
 
@@ -48,9 +49,12 @@ impl<'a> Races<'a> {
     fn why(&self, race: &Race, base: &str, must: f64) -> Option<String> {
         let bare = race.ratio("bare", base).map(|ratio| ratio.median);
         let bare = bare.filter(|bare| *bare < must && base != "bare");
-        let bare = bare.map(|bare| {
-            let bare = number(bare);
-            format!("nor does the bare loop, which does nothing that could be left out: {bare}")
+        let bare = bare.map(|bare| format!("the bare loop is at {}", number(bare)));
+        let bound = race.bound(base).map(|bound| {
+            let bound = number(bound);
+            format!(
+                "`oracle`, which knows every answer and does not look at the calls, is at {bound}"
+            )
         });
         let halts = matches!(race.scene.name, "pipe-64" | "tcp-64");
         let why_halts = "one end always waits for the other, and to wake a processor that has \
@@ -61,6 +65,7 @@ impl<'a> Races<'a> {
             (race.scene.name == "pipe-64").then(|| format!("{how} it is {}", number(ratio)))
         };
         why::all([
+            bound,
             bare,
             halts.then(|| why_halts.to_owned()),
             race.worked("caudal", base, reaching),

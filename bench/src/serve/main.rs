@@ -7,6 +7,8 @@
 //! caudal         the same, with a plain handler, and `nap`: an `add` that takes 10 ms
 //! caudal-async   the same, with a handler that is a ready future
 //! caudal-waiting TCP: its handler waits until it is told
+//! oracle         pipes: knows the answers, and writes those to all that it has read
+//! oracle-21      the same, and writes 21 at once
 //! ```
 //!
 //! `serve CONTESTANT http|ws [one]`: the same over HTTP and WebSocket; see `web`.
@@ -18,6 +20,7 @@
 
 mod bare;
 mod caudal;
+mod oracle;
 mod waiting;
 mod web;
 
@@ -79,6 +82,8 @@ fn run(arguments: &[&str]) -> Outcome {
         "caudal" => caudal::serve(transport, framing, false, one_thread),
         "caudal-async" => caudal::serve(transport, framing, true, one_thread),
         "caudal-waiting" => waiting::serve(),
+        "oracle" => oracle::serve(framing, usize::MAX),
+        "oracle-21" => oracle::serve(framing, 21),
         _ => Err(format!("no contestant `{name}`").into()),
     }
 }

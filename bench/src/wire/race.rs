@@ -50,6 +50,13 @@ impl Race {
         pairs.next()
     }
 
+    /// What the best of those did who show how much is possible, over what another did.
+    pub(crate) fn bound(&self, base: &str) -> Option<f64> {
+        let bounds = self.scene.bounds.iter();
+        let ratios = bounds.filter_map(|bound| Some(self.ratio(bound.name, base)?.median));
+        ratios.max_by(f64::total_cmp)
+    }
+
     /// What one did over what another did, in the first framing that both speak.
     #[must_use]
     pub fn ratio(&self, name: &str, base: &str) -> Option<Spread> {
@@ -101,7 +108,8 @@ pub fn run(tools: &Tools, scenes: &[Scene], quick: bool) -> Result<Vec<Race>, St
         .iter()
         .map(|scene| {
             let possible = !scene.awake || awake::is_possible();
-            let servers = scene.servers.iter().filter(there).filter(|_| possible);
+            let servers = scene.servers.iter().chain(scene.bounds);
+            let servers = servers.filter(there).filter(|_| possible);
             servers.map(|server| (server, Vec::new())).collect()
         })
         .collect();

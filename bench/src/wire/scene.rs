@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::contestant::{
-    BATCHED, CONNECTED, Contestant, ECHO_PEERS, ECHO_POSTED, ECHO_SOCKETS, ECHOES, FANS, PIPED,
-    POSTED, SLOW_PIPED, SLOW_POSTED, SLOW_SOCKETS, SOCKETS,
+    BATCHED, CONNECTED, Contestant, ECHO_PEERS, ECHO_POSTED, ECHO_SOCKETS, ECHOES, FANS, ORACLES,
+    PIPED, POSTED, SLOW_PIPED, SLOW_POSTED, SLOW_SOCKETS, SOCKETS,
 };
 
 /// One load, and those who take it.
@@ -19,6 +19,9 @@ pub struct Scene {
     /// Each is compared with the first in its framing.
     #[serde(skip)]
     pub servers: &'static [Contestant],
+    /// Who shows how much is possible, if anybody does.
+    #[serde(skip)]
+    pub bounds: &'static [Contestant],
     /// Some need longer turns than others.
     #[serde(skip)]
     turns: f64,
@@ -63,6 +66,7 @@ const fn scene(
         transport,
         load,
         servers,
+        bounds: &[],
         turns: 1.0,
         rounds: usize::MAX,
         awake: false,
@@ -84,6 +88,10 @@ impl Scene {
             traced: Some((few, many)),
             ..self
         }
+    }
+
+    const fn bounded(self, bounds: &'static [Contestant]) -> Self {
+        Self { bounds, ..self }
     }
 
     const fn turns(self, turns: f64) -> Self {
@@ -137,6 +145,7 @@ pub const PIPES: &[Scene] = &[
         &["--window", "64"],
         PIPED,
     )
+    .bounded(ORACLES)
     .counted(1_280, 3_840),
     scene(
         "pipe-64-awake",
@@ -267,6 +276,14 @@ pub const WEB: &[Scene] = &[
         "`add` by POST, 64 connections that are kept, generator and server on the same core",
         CALLS,
         &["--framing", "post", "--connections", "64", "--same-core"],
+        POSTED,
+    ),
+    scene(
+        "post-own",
+        "http",
+        "`add` by POST, 64 connections that are kept, generator and server on a core each",
+        CALLS,
+        &["--framing", "post", "--connections", "64", "--own-core"],
         POSTED,
     ),
     scene(

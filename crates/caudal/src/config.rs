@@ -34,7 +34,8 @@ pub struct Config {
     /// may say otherwise: [`Call::timeout`](crate::Call::timeout).
     pub call_timeout: Duration,
     /// How long handlers that still run may go on when the other side has ended
-    /// its input; then they are cancelled.
+    /// its input; then they are cancelled. While it takes what we send, the time begins
+    /// anew: who reads slowly gets everything.
     pub drain_timeout: Duration,
     /// Ends a connection on which nothing was sent or received for so long while
     /// nothing was under way; zero, the default, is never. A dead socket is
