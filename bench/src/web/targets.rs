@@ -2,6 +2,7 @@
 
 use super::Measures;
 use super::calls::Calls;
+use crate::process;
 use crate::table::number;
 use crate::target::Target;
 use crate::time::Spread;
@@ -28,8 +29,15 @@ fn served(measures: &Measures) -> Vec<Target> {
     // Of a POST whatever the figures are, of others what would reach the target.
     let known = |name, base, must| {
         let race = race(name)?;
-        let woken = "the scheduler is free to put generator and server on one processor, and \
-                     does so for milliseconds while the other is idle";
+        let idle = || {
+            let caudal = race.outcome("caudal")?;
+            let used = caudal.median(|f| f.load_cpu + f.server_cpu.unwrap_or(f64::NAN));
+            let idle = percent(process::cores() as f64 - used);
+            Some(format!(
+                "the scheduler may put generator and server on one processor while the other \
+                 has nothing to do: {idle} of one was idle"
+            ))
+        };
         let post = name == "post";
         let reaching = if post { 0.0 } else { must };
         let floor = race
@@ -47,7 +55,7 @@ fn served(measures: &Measures) -> Vec<Target> {
             floor,
             elsewhere("post-core", "on one core"),
             elsewhere("post-own", "on a core each"),
-            post.then(|| woken.to_owned()),
+            post.then(idle).flatten(),
             race.instructed("caudal", base, reaching),
             race.worked("caudal", base, reaching),
         ])
