@@ -161,7 +161,13 @@ pub(crate) fn not_taken(target: &Target) -> Failure {
 /// A notification that the server did not take, as its transport has heard.
 pub(crate) fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
     let endpoint = &target.endpoint;
-    match io_cause(reason) {
+    let cause = io_cause(reason);
+    if let Some(inner) = cause.and_then(io::Error::get_ref)
+        && let Some(error) = inner.downcast_ref()
+    {
+        return refused(endpoint, error);
+    }
+    match cause {
         Some(cause) => {
             let late = cause.kind() == io::ErrorKind::TimedOut;
             let cause = chain(cause);

@@ -380,3 +380,31 @@ fn a_notification_that_is_not_accepted_says_why() {
     let (address, _server) = answering("");
     run(&["call", &format!("http://{address}/"), "x", "--notify"]).ends(4);
 }
+
+#[test]
+fn an_error_that_answers_a_notification_is_shown_as_that_of_a_call() {
+    let (_server, ways_in) = served(&[]);
+    // More than the server takes.
+    let large = format!("[\"{}\"]", "x".repeat(5 << 20));
+    for to in [&ways_in[0], &ways_in[2], &ways_in[3]] {
+        let asked = finish(caudal(&["call", to, "echo", "-"]), &large);
+        asked.ends(5).prints("").complains(&["{\"code\":-32600,"]);
+        let told = finish(caudal(&["call", to, "echo", "-", "--notify"]), &large);
+        told.ends(5).prints("");
+        assert_eq!(told.stderr, asked.stderr);
+    }
+    let error = r#"{"code":-32700,"message":"Parse error","data":[1]}"#;
+    for status in ["200 OK", "400 Bad Request"] {
+        let (address, _server) = answering(refusing(status, "null", error));
+        let outcome = run(&["call", &format!("http://{address}/"), "x", "--notify"]);
+        outcome.ends(5).prints("");
+        assert_eq!(outcome.stderr, format!("{error}\n"));
+    }
+}
+
+/// A response that is an error of JSON-RPC.
+fn refusing(status: &str, id: &str, error: &str) -> &'static str {
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\n");
+    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).leak()
+}

@@ -137,8 +137,7 @@ impl Calls {
 
     fn fail_as_told(&mut self, error: &ErrorObject<'_>, frames: &mut VecDeque<Bytes>) {
         if self.is_empty() {
-            let error = JsonRpcError::new(error.code, error.message.to_string());
-            self.keep(Fault::new(io::ErrorKind::InvalidData, error));
+            self.keep(Fault::told(error));
         }
         for id in self.drain() {
             let mut frame = BytesMut::new();
@@ -256,6 +255,8 @@ pub(crate) struct Fault {
     error: JsonRpcError,
     kind: io::ErrorKind,
     response: Option<StatusError>,
+    /// Whether the server has sent the error itself.
+    told: bool,
 }
 
 impl Fault {
@@ -264,7 +265,15 @@ impl Fault {
             error,
             kind,
             response: None,
+            told: false,
         }
+    }
+
+    /// The server's own error.
+    fn told(error: &ErrorObject<'_>) -> Self {
+        let mut fault = Self::new(io::ErrorKind::InvalidData, error.clone().into());
+        fault.told = true;
+        fault
     }
 
     /// A response that is no answer.
@@ -283,6 +292,7 @@ impl Fault {
             kind: response.kind(),
             error,
             response: Some(response),
+            told: false,
         }
     }
 
@@ -335,6 +345,7 @@ impl From<Fault> for io::Error {
     fn from(fault: Fault) -> Self {
         match fault.response {
             Some(response) => response.into(),
+            None if fault.told => Self::new(fault.kind, fault.error),
             None => Self::new(fault.kind, fault.error.message),
         }
     }
@@ -467,6 +478,20 @@ mod tests {
             let fault = calls.take_fault().map(|fault| io::Error::from(*fault));
             assert_eq!(fault.map(|fault| fault.kind()), kept, "{status} {text:?}");
         }
+    }
+
+    #[test]
+    fn the_error_that_answers_a_notification_is_kept_whole() {
+        let text =
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"m","data":[1]}}"#;
+        let mut calls = Calls::of(TELL.as_bytes());
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        let text = Bytes::from_static(text.as_bytes());
+        calls.settle(status, &text, &Policy::default(), &mut VecDeque::new());
+        let fault = io::Error::from(*calls.take_fault().unwrap());
+        let error = fault.get_ref().unwrap().downcast_ref::<JsonRpcError>();
+        let told = JsonRpcError::with_data(-32600, "m", json!([1]));
+        assert_eq!(error, Some(&told));
     }
 
     #[test]
