@@ -408,3 +408,24 @@ fn refusing(status: &str, id: &str, error: &str) -> &'static str {
     let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\n");
     format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).leak()
 }
+
+#[test]
+fn a_notification_whose_status_is_an_error_was_not_accepted() {
+    let error = r#"{"code":1001,"message":"no"}"#;
+    for status in ["400 Bad Request", "500 Internal Server Error"] {
+        for id in ["1", "\"a\"", "null"] {
+            let (address, _server) = answering(refusing(status, id, error));
+            let outcome = run(&["call", &format!("http://{address}/"), "x", "--notify"]);
+            outcome.ends(5).prints("");
+            assert_eq!(outcome.stderr, format!("{error}\n"), "{status} {id}");
+        }
+    }
+    // It is no error of JSON-RPC, and yet not well.
+    let (address, _server) = answering(
+        "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 38\r\n\r\n\
+         {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":null}",
+    );
+    run(&["call", &format!("http://{address}/"), "x", "--notify"])
+        .ends(6)
+        .complains(&["HTTP 500", "log"]);
+}

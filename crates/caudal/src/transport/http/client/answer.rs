@@ -222,14 +222,27 @@ impl Calls {
         frames: &mut VecDeque<Bytes>,
     ) {
         let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let tells = self.is_empty();
         // Whatever the status, a JSON-RPC answer says more.
         let taken = !refused && !text.is_empty() && self.take(text, policy, frames);
         let silent = text.is_empty() && status.is_success() && self.is_empty();
+        if tells && taken && is_failure(status) && self.fault.is_none() {
+            // No call hears what it says.
+            let fault = match decode(text, policy) {
+                Message::Response(response) => response.outcome.err().map(|e| Fault::told(&e)),
+                _ => None,
+            };
+            self.keep(fault.unwrap_or_else(|| Fault::status(status, text, None)));
+        }
         if !self.is_empty() || !(taken || silent) {
             let location = self.location.take();
             self.fail(&Fault::status(status, text, location), frames);
         }
     }
+}
+
+fn is_failure(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
 }
 
 fn owned(id: Id<'_>) -> Option<RequestId> {
@@ -463,12 +476,18 @@ mod tests {
     #[test]
     fn why_a_notification_was_not_accepted_is_kept() {
         let null = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"m"}}"#;
+        let error = r#"{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"m"}}"#;
+        let result = r#"{"jsonrpc":"2.0","id":7,"result":1}"#;
         for (sent, status, text, kept) in [
             (TELL, 204, "", None),
             (TELL, 401, "", Some(io::ErrorKind::PermissionDenied)),
             (TELL, 404, "no", Some(io::ErrorKind::InvalidData)),
             (TELL, 200, "<html>", Some(io::ErrorKind::InvalidData)),
             (TELL, 400, null, Some(io::ErrorKind::InvalidData)),
+            (TELL, 400, error, Some(io::ErrorKind::InvalidData)),
+            (TELL, 500, result, Some(io::ErrorKind::InvalidData)),
+            (TELL, 200, error, None),
+            (CALL, 400, error, None),
             (CALL, 401, "", None),
         ] {
             let mut calls = Calls::of(sent.as_bytes());
