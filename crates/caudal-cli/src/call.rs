@@ -13,7 +13,7 @@ use crate::blame::{
 };
 use crate::endpoint::{self, Role, Token};
 use crate::exit::{Exit, Failure, complain};
-use crate::findings::{Finding, Findings};
+use crate::findings::{Finding, Findings, PASSED_OVER};
 use crate::layout::{Style, layout};
 use crate::params;
 use crate::signals::{Signals, aside};
@@ -192,7 +192,8 @@ async fn ask(
         .call_raw(&target.method, target.params.as_deref())
         .timeout(limit);
     let mut call = std::pin::pin!(call.into_future());
-    let mut garbage = None;
+    let program = matches!(target.endpoint.address(), Address::Command { .. });
+    let (mut garbage, mut passed_over) = (None, 0);
     let failed = loop {
         tokio::select! {
             biased;
@@ -203,11 +204,13 @@ async fn ask(
             Some(finding) = findings.recv() => match finding {
                 Finding::Refused(error) => break CallError::Remote(error),
                 Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
+                Finding::Framing(text) => return Err(violation(&target.endpoint, &text)),
                 Finding::Garbage(text) => {
+                    passed_over += 1;
                     // A program may print before it serves; others have no excuse.
-                    let Address::Command { .. } = target.endpoint.address() else {
+                    if !program || passed_over == PASSED_OVER {
                         return Err(violation(&target.endpoint, &text));
-                    };
+                    }
                     if garbage.is_none() {
                         complain(&format!("this is not JSON-RPC, and passed over: {text}"));
                     }
@@ -221,7 +224,10 @@ async fn ask(
         match finding {
             Finding::Refused(error) => return Err(refused(&target.endpoint, &error)),
             Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
-            Finding::Garbage(text) => garbage = Some(text),
+            Finding::Framing(text) => garbage = Some(text),
+            // What others than a program say first tells most.
+            Finding::Garbage(text) if program || garbage.is_none() => garbage = Some(text),
+            Finding::Garbage(_) => {}
         }
     }
     match garbage {

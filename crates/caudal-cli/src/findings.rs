@@ -18,14 +18,19 @@ pub(crate) enum Finding {
     Echo,
     /// It is not JSON-RPC, or answers what nobody asked; with the reason.
     Garbage(String),
+    /// The same, and it can only be another framing.
+    Framing(String),
 }
+
+/// So much garbage of a program is passed over.
+pub(crate) const PASSED_OVER: usize = 1000;
 
 /// Watches a connection with one call.
 pub(crate) struct Findings {
     verbose: bool,
     policy: Policy,
     sent: Mutex<Sent>,
-    /// Has room for one: the first counts.
+    /// Has room for all that may be passed over: one of them may explain more.
     found: mpsc::Sender<Finding>,
 }
 
@@ -48,7 +53,7 @@ struct Sent {
 
 impl Findings {
     pub(crate) fn new(verbose: bool, policy: Policy) -> (Self, mpsc::Receiver<Finding>) {
-        let (found, findings) = mpsc::channel(1);
+        let (found, findings) = mpsc::channel(PASSED_OVER);
         let watch = Self {
             verbose,
             policy,
@@ -93,11 +98,17 @@ impl Findings {
         let start = frame.get(..SHOWN);
         let shown = String::from_utf8_lossy(start.unwrap_or(frame));
         let more = start.map_or("", |_| "…");
-        self.find(Finding::Garbage(format!("`{shown}{more}` ({why})")));
+        self.find(match is_length(frame) {
+            true => Finding::Framing(format!(
+                "`{}` is a header, which `--framing header` reads",
+                shown.trim_end(),
+            )),
+            false => Finding::Garbage(format!("`{shown}{more}` ({why})")),
+        });
     }
 
     fn find(&self, finding: Finding) {
-        // If there is one already it explains more than this one.
+        // If there is no room, those before it explain enough.
         let _ = self.found.try_send(finding);
     }
 
@@ -151,10 +162,7 @@ impl Tap for Findings {
                     match sent.blamed.checked_sub(1) {
                         Some(left) => sent.blamed = left,
                         // What cannot be cut into messages is seen by nobody else.
-                        None => self.find(Finding::Garbage(format!(
-                            "no message can be found in what it sends ({})",
-                            error.message.trim_start_matches("Parse error: "),
-                        ))),
+                        None => self.find(unframed(&error.message)),
                     }
                 }
                 if sent.echoed {
@@ -163,6 +171,27 @@ impl Tap for Findings {
             }
             _ => {}
         }
+    }
+}
+
+/// Whether a frame is the header that tells how long a message is.
+fn is_length(frame: &[u8]) -> bool {
+    const NAME: &[u8] = b"content-length:";
+    let Some((name, value)) = frame.split_at_checked(NAME.len()) else {
+        return false;
+    };
+    let value = value.trim_ascii();
+    name.eq_ignore_ascii_case(NAME) && !value.is_empty() && value.iter().all(u8::is_ascii_digit)
+}
+
+/// Bytes that cannot be cut into messages; this is what their sender is told.
+fn unframed(told: &str) -> Finding {
+    let why = told.trim_start_matches("Parse error: ");
+    let text = format!("no message can be found in what it sends ({why})");
+    // A message stands where a header should.
+    match why.starts_with("not a header") && why.contains(r#"\"jsonrpc\""#) {
+        true => Finding::Framing(text),
+        false => Finding::Garbage(text),
     }
 }
 

@@ -703,6 +703,37 @@ fn the_wrong_framing_is_called_so() {
 }
 
 #[test]
+fn a_program_with_another_framing_is_not_waited_for() {
+    for (ours, theirs) in [("line", "header"), ("header", "line")] {
+        let call = ["call", "add", "[1,2]", "--timeout", "1h", "--framing", ours];
+        let mut command = caudal(&call);
+        let serve = ["--", PROGRAM, "serve", "--listen", "stdio:"];
+        command.args(serve).args(["--framing", theirs]);
+        finish(command, "")
+            .ends(6)
+            .prints("")
+            .complains(&["JSON-RPC", "--framing"]);
+    }
+    // It may have printed before.
+    let script = r"printf 'starting\nContent-Length: 5\r\n\r\n'; cat > /dev/null";
+    run(&["call", "x", "--timeout", "1h", "--", "sh", "-c", script])
+        .ends(6)
+        .complains(&["`starting`", "`Content-Length: 5", "--framing header"]);
+}
+
+#[test]
+fn a_program_may_print_much_but_not_for_ever() {
+    let script = format!("yes starting | head -n 100; exec '{PROGRAM}' serve --listen stdio:");
+    run(&["call", "add", "[1,2]", "--", "sh", "-c", &script])
+        .ends(0)
+        .prints("3\n");
+    run(&["call", "x", "--timeout", "1h", "--", "yes"])
+        .ends(6)
+        .prints("")
+        .complains(&["`y`", "--framing"]);
+}
+
+#[test]
 fn a_program_has_no_port() {
     let outcome = run(&["call", "x", "--", "sh", "-c", "echo hi; exit 3"]);
     outcome.ends(6).complains(&["`hi`", "--framing"]);
