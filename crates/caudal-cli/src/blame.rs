@@ -40,7 +40,7 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
         return not_secured(error);
     }
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<StatusError>()) {
-        return refused_by(error.status.as_u16().into());
+        return refused_by(error.status.as_u16().into(), &error.body);
     }
     let command = matches!(endpoint.address(), Address::Command { .. });
     match cause.kind() {
@@ -109,14 +109,17 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
 }
 
 /// What a status of HTTP says that comes without an answer.
-fn refused_by(status: u64) -> (Exit, &'static str) {
+fn refused_by(status: u64, body: &str) -> (Exit, &'static str) {
     match status {
         300..=399 => (
             Exit::Protocol,
             "redirects are not followed; call the address that it leads to",
         ),
         401 => (Exit::Auth, TOKEN_HINT),
-        403 => (Exit::Auth, LISTS_HINT),
+        // It says itself which of its lists it has looked at.
+        403 if body.contains("Origin") => (Exit::Auth, ORIGIN_HINT),
+        403 if body.contains("Host") => (Exit::Auth, HOST_HINT),
+        403 => (Exit::Auth, CALLER_HINT),
         407 => (
             Exit::Auth,
             "a proxy on the way wants to know who calls; `--header` can say it",
@@ -128,8 +131,11 @@ fn refused_by(status: u64) -> (Exit, &'static str) {
 }
 
 const TOKEN_HINT: &str = "give the right token with `--token` or CAUDAL_TOKEN";
-const LISTS_HINT: &str = "it does not let this caller in, or not by this address: the server has \
-                          lists of those that it does (`caudal serve --allow-host` adds a name)";
+const CALLER_HINT: &str = "it does not let this caller in, or not by this address";
+const HOST_HINT: &str = "it lets nobody in by this address: the server has lists of those that \
+                         it does (`caudal serve --allow-host` adds a name)";
+const ORIGIN_HINT: &str = "leave the Origin header out: only browsers need it, and `caudal serve` \
+                           has no flag to allow another";
 
 pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
     let endpoint = &target.endpoint;
@@ -231,7 +237,10 @@ fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static st
     let status = member("status").and_then(serde_json::Value::as_u64);
     let is = |code: i64| error.code == code;
     match status {
-        Some(status) if is(REFUSED) || is(STATUS) => Some(refused_by(status)),
+        Some(status) if is(REFUSED) || is(STATUS) => {
+            let body = member("body").and_then(serde_json::Value::as_str);
+            Some(refused_by(status, body.unwrap_or_default()))
+        }
         // What came is not even HTTP, and has no status.
         None if is(STATUS) && (member("sent").is_some() || member("body").is_some()) => {
             Some((Exit::Protocol, HTTP_HINT))
@@ -382,7 +391,7 @@ mod tests {
         let ws: Endpoint = "ws://127.0.0.1:1/rpc".parse().unwrap();
         assert_eq!(sort(&ws, &denied), (Exit::Auth, TOKEN_HINT));
         let forbidden = http(StatusCode::FORBIDDEN);
-        assert_eq!(sort(&ws, &forbidden), (Exit::Auth, LISTS_HINT));
+        assert_eq!(sort(&ws, &forbidden), (Exit::Auth, CALLER_HINT));
         assert_eq!(sort(&ws, &http(StatusCode::NOT_FOUND)).0, Exit::Protocol);
         for status in [429, 502, 503, 504] {
             let busy = http(StatusCode::from_u16(status).unwrap());

@@ -174,6 +174,24 @@ fn a_host_that_is_not_served_ends_with_3_and_says_so() {
 }
 
 #[test]
+fn an_origin_that_is_not_let_in_is_to_be_left_out() {
+    let (_server, ways_in) = served(&[]);
+    let origin = ["--header", "Origin: https://evil.example"];
+    for to in &ways_in {
+        for rest in [&["add", "[1,2]"][..], &["update", "--notify"]] {
+            let outcome = run(&[&["call", to][..], rest, &origin].concat());
+            outcome.ends(3).prints("").complains(&[
+                "403",
+                "this Origin",
+                "leave the Origin header out",
+            ]);
+            // That is for hosts.
+            assert!(!outcome.stderr.contains("--allow-host"), "{outcome:?}");
+        }
+    }
+}
+
+#[test]
 fn an_error_of_the_server_may_have_a_status_of_its_own() {
     let (address, _server) = answering(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 83\r\n\r\n\
