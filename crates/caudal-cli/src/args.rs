@@ -1,5 +1,6 @@
 //! The command line: what may be typed, and the manual.
 
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -123,7 +124,7 @@ pub(crate) struct Serve {
 
     /// Let callers name this host, over HTTP, beside loopback's and the address that is
     /// served (on 0.0.0.0, any address in numbers); may be given again
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = host)]
     pub(crate) allow_host: Vec<String>,
 
     /// The certificate for https:// and wss://, and those that lead to its root, as PEM
@@ -233,6 +234,34 @@ fn duration(text: &str) -> Result<Duration, String> {
         Ok(duration) if duration.is_zero() => Err("it must be longer than nothing".to_owned()),
         Ok(duration) => Ok(duration),
         Err(_) => Err("it is too long".to_owned()),
+    }
+}
+
+/// A host as the header of that name has it: what is none matches nothing.
+fn host(text: &str) -> Result<String, String> {
+    let (name, port) = match text.rsplit_once(':') {
+        // It is within an address.
+        Some((_, rest)) if rest.ends_with(']') => (text, None),
+        Some((name, port)) => (name, Some(port)),
+        None => (text, None),
+    };
+    let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_name = match name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'))
+    {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !name.is_empty() && name.bytes().all(in_name),
+    };
+    let digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_port = port.is_none_or(|port| digits(port) && port.parse::<u16>().is_ok());
+    match is_name && is_port {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "it is no host; write one such as `example.org` or `example.org:8080`; an address of \
+             IPv6 stands in brackets"
+                .to_owned(),
+        ),
     }
 }
 

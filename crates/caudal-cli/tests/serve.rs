@@ -244,6 +244,45 @@ fn wrong_usage_is_refused() {
 }
 
 #[test]
+fn a_host_that_nobody_can_name_is_refused() {
+    for host in [
+        "http://x",
+        "",
+        "*",
+        "*.example.org",
+        "a b",
+        "a/rpc",
+        "me@a",
+        ":8080",
+        "a:",
+        "a:http",
+        "a:+80",
+        "a:99999",
+        "a:1:2",
+        "::1",
+        "[::1",
+        "[a]",
+        "b\u{fc}cher.example",
+    ] {
+        let listen = ["serve", "--listen", "http://127.0.0.1:0/rpc"];
+        run(&[&listen[..], &["--allow-host", host]].concat())
+            .ends(1)
+            .prints("")
+            .complains(&["--allow-host", "`example.org` or `example.org:8080`"]);
+    }
+    let server = Served::on(
+        "http://127.0.0.1:0/rpc",
+        &[
+            "--allow-host",
+            "example.org:8080",
+            "--allow-host",
+            "[::2]:1",
+        ],
+    );
+    assert_eq!(post(&server, "", ADD).0, "HTTP/1.1 200 OK");
+}
+
+#[test]
 fn a_token_is_advised_only_where_it_is_checked() {
     let outcome = run(&["serve", "--listen", "tcp://0.0.0.0:0"]);
     outcome.ends(1).complains(&["--allow-remote"]);
