@@ -172,7 +172,8 @@ pub(crate) struct Call {
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<String>,
 
-    /// Send a notification: no answer is waited for, and nothing is printed
+    /// Send a notification: it has no answer, and nothing is printed. Over HTTP it waits
+    /// until it is accepted, and with a program until that has ended
     #[arg(long)]
     pub(crate) notify: bool,
 

@@ -205,6 +205,15 @@ fn help_and_version_are_no_failures() {
 }
 
 #[test]
+fn the_help_says_what_a_notification_waits_for() {
+    let help = run(&["help", "call"]).stdout;
+    assert!(!help.contains("no answer is waited for"), "{help}");
+    let words: Vec<&str> = help.split_whitespace().collect();
+    let part = "Over HTTP it waits until it is accepted, and with a program until that has ended";
+    assert!(words.join(" ").contains(part), "{help}");
+}
+
+#[test]
 fn wrong_usage_says_what_to_write() {
     let to = "tcp://127.0.0.1:1";
     let cases: &[(&[&str], &[&str])] = &[
