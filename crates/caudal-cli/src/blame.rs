@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use caudal::http::StatusError;
 use caudal::tls::TlsError;
 use caudal::transport::ExitError;
-use caudal::{Address, CallError, CloseReason, Endpoint, Error, FrameError, JsonRpcError};
+use caudal::{Address, CallError, CloseReason, Endpoint, Error, FrameError, Framing, JsonRpcError};
 
 use crate::call::Target;
 use crate::endpoint::is_url;
@@ -153,6 +153,20 @@ pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
         CallError::Response(_) | CallError::Result(_) => violation(endpoint, &chain(error)),
         _ => Failure::usage(chain(error)),
     }
+}
+
+/// So many bytes came in time, and no message is whole.
+pub(crate) fn not_whole(target: &Target, bytes: u64) -> Failure {
+    let hint = match target.endpoint.framing() {
+        Framing::Concatenated => "is it the right `--framing`?",
+        _ => "`--framing concatenated` needs neither headers nor line breaks",
+    };
+    let text = format!(
+        "`{}` did not answer `{}` in {:?}: the {bytes} bytes that came are no whole message; \
+         {hint}; or it may still run, and need a longer `--timeout`",
+        target.endpoint, target.method, target.timeout,
+    );
+    Failure::new(Exit::Timeout, text)
 }
 
 /// A notification that may be on its way still.

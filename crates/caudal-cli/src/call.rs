@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 
 use crate::args::Call;
 use crate::blame::{
-    has_failed, not_accepted, not_answered, not_connected, not_taken, refused, violation,
+    has_failed, not_accepted, not_answered, not_connected, not_taken, not_whole, refused, violation,
 };
-use crate::endpoint::{self, Role, Token};
+use crate::endpoint::{self, Role, Token, is_url};
 use crate::exit::{Exit, Failure, complain};
 use crate::findings::{Finding, Findings, PASSED_OVER};
 use crate::layout::{Style, layout};
@@ -50,7 +50,8 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
     let mut config = Config::default();
     config.policy.max_message = MAX_ANSWER;
     let (watch, findings) = Findings::new(call.verbose, config.policy);
-    config.tap = Some(Arc::new(watch));
+    let watch = Arc::new(watch);
+    config.tap = Some(Arc::clone(&watch) as _);
 
     let started = Instant::now();
     let peer = caudal::connect(&target.endpoint)
@@ -65,7 +66,7 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
     if call.notify {
         return notify(&peer, &target, left).await;
     }
-    let result = ask(&peer, &target, left, findings).await;
+    let result = ask(&peer, &target, left, &watch, findings).await;
     if let Ok(result) = &result {
         print(result).await?;
     }
@@ -186,6 +187,7 @@ async fn ask(
     peer: &Peer,
     target: &Target,
     limit: Duration,
+    watch: &Findings,
     mut findings: mpsc::Receiver<Finding>,
 ) -> Result<Box<RawValue>, Failure> {
     let call = peer
@@ -239,6 +241,12 @@ async fn ask(
                 "no message can be found in what it sends, or one has more than {MAX_ANSWER} bytes"
             );
             Err(violation(&target.endpoint, &text))
+        }
+        _ if matches!(failed, CallError::Timeout) && !is_url(&target.endpoint) => {
+            match peer.stats().bytes_received {
+                bytes @ 1.. if !watch.has_heard() => Err(not_whole(target, bytes)),
+                _ => Err(not_answered(target, &failed)),
+            }
         }
         _ => Err(not_answered(target, &failed)),
     }

@@ -1,5 +1,6 @@
 //! What comes from the server beside the answer: seen on the wire, as it stands there.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use caudal::{Direction, JsonRpcError, Policy, Tap};
@@ -30,6 +31,8 @@ pub(crate) struct Findings {
     verbose: bool,
     policy: Policy,
     sent: Mutex<Sent>,
+    /// Whether any message was received.
+    heard: AtomicBool,
     /// Has room for all that may be passed over: one of them may explain more.
     found: mpsc::Sender<Finding>,
 }
@@ -58,9 +61,15 @@ impl Findings {
             verbose,
             policy,
             sent: Mutex::default(),
+            heard: AtomicBool::new(false),
             found,
         };
         (watch, findings)
+    }
+
+    /// Whether any message was received, be it valid or not.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.heard.load(Relaxed)
     }
 
     fn received(&self, message: &Message<'_>, frame: &[u8]) {
@@ -141,6 +150,7 @@ impl Tap for Findings {
         let message = decode(bytes, &self.policy);
         match (direction, &message) {
             (Direction::Received, message) => {
+                self.heard.store(true, Relaxed);
                 if self.verbose && has_notification(message) {
                     let text = String::from_utf8_lossy(bytes);
                     // Whoever does not read stderr misses this, and nothing else.

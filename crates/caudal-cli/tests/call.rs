@@ -391,6 +391,35 @@ fn no_answer_in_time_ends_with_2() {
 }
 
 #[test]
+fn what_came_and_is_no_whole_message_is_told() {
+    // It ends without a line break.
+    let answer = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":3}";
+    for framing in ["line", "header"] {
+        let (address, _server) = answering(answer);
+        let to = format!("tcp://{address}?framing={framing}");
+        run(&["call", &to, "x", "--timeout", "500ms"])
+            .ends(2)
+            .prints("")
+            .complains(&[
+                &address,
+                " in 500ms: ",
+                "the 35 bytes that came are no whole message",
+                "--framing concatenated",
+                "--timeout",
+            ]);
+    }
+    let (address, _server) = answering(answer);
+    let to = format!("tcp://{address}?framing=concatenated");
+    run(&["call", &to, "x"]).ends(0).prints("3\n");
+    // Where nothing came no framing helps.
+    let (address, _server) = answering("");
+    let to = format!("tcp://{address}");
+    let outcome = run(&["call", &to, "x", "--timeout", "200ms"]);
+    outcome.ends(2);
+    assert!(!outcome.stderr.contains("--framing"), "{outcome:?}");
+}
+
+#[test]
 fn a_program_that_is_too_slow_is_killed_at_once() {
     let ended = path("ended");
     // Whoever waits for its end lets it see the end of its input.
