@@ -320,8 +320,7 @@ fn what_http_says_instead_of_an_answer_is_shown() {
                 let shown = format!("HTTP {status}");
                 outcome.ends(code).prints("");
                 outcome.complains(&[to, &shown, ": because!; ", hint]);
-                // A session does not tell where it leads.
-                let leads = status.starts_with('3') && way < 2;
+                let leads = status.starts_with('3');
                 let told = outcome.stderr.contains(" to `https://b.invalid/rpc`: ");
                 assert_eq!(told, leads, "{outcome:?}");
             }

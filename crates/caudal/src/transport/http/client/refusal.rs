@@ -31,7 +31,6 @@ pub struct StatusError {
     /// The first 200 characters of the body.
     pub body: String,
     /// Where the response leads to, if that is all it says: no redirect is followed.
-    /// In a session it is not looked at.
     pub location: Option<String>,
 }
 

@@ -32,7 +32,7 @@ use crate::transport::http::client::answer::Calls;
 use crate::transport::http::client::cut_line;
 use crate::transport::http::client::origin::Origin;
 use crate::transport::http::client::pool::{Answer, Pool, SendError};
-use crate::transport::http::client::refusal::http_status;
+use crate::transport::http::client::refusal::{http_status, location};
 use crate::transport::http::{Body, ClientOptions, StatusError};
 use crate::transport::{ReceiveError, Transport};
 
@@ -308,9 +308,10 @@ impl Session {
 
 /// What the server said instead of yes, as far as it comes soon.
 async fn refused(answer: Answer) -> StatusError {
-    let status = answer.status;
+    let (status, location) = (answer.status, location(answer.status, &answer.headers));
     let text = tokio::time::timeout(REFUSAL, answer.read(REST)).await;
-    StatusError::new(status, &text.ok().and_then(Result::ok).unwrap_or_default())
+    let text = text.ok().and_then(Result::ok).unwrap_or_default();
+    StatusError::new(status, &text).with_location(location)
 }
 
 /// What came of a GET.

@@ -272,6 +272,7 @@ async fn read_whole(
 ) -> Option<Box<Fault>> {
     let (status, limit) = (answer.status, session.policy.max_message);
     let mut found = VecDeque::new();
+    calls.begun(status, &answer.headers);
     let read = answer.read(limit);
     let read = match calls.is_empty() {
         true => match timeout(session.rest, read).await {
