@@ -29,7 +29,7 @@ Exit codes:
   3  not let in: the server wants a token, or another one (HTTP 401); or it does not
      let in this caller, or this Host (HTTP 403); or a proxy does not (HTTP 407)
   4  not reached, or the connection was lost before the answer came; or the server has
-     no time now (HTTP 429 and 502 to 504)
+     no time now (HTTP 429 and 502 to 504); or `serve` cannot write an answer to stdout
   5  the server answered with an error, which is on stderr as JSON
   6  what came back is not valid JSON-RPC
   130  ended by Ctrl-C or SIGTERM before it was done";

@@ -214,6 +214,31 @@ fn the_help_says_what_a_notification_waits_for() {
 }
 
 #[test]
+fn the_help_has_the_exit_codes_of_the_readme() {
+    let help = run(&["help"]).stdout;
+    let plain = |text: &str| {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words.join(" ").replace('`', "")
+    };
+    let help = plain(help.split_once("Exit codes:").unwrap().1);
+    let readme = include_str!("../README.md").lines();
+    let rows = readme.filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let mut codes = 0;
+    for (code, says) in rows.filter_map(|row| row.split_once(" | ")) {
+        codes += 1;
+        // The help says this one at more length.
+        let says = match code {
+            "3" => "not let in",
+            _ => says,
+        };
+        for part in plain(says).split("; ") {
+            assert!(help.contains(part), "{code}: no `{part}` in {help}");
+        }
+    }
+    assert_eq!(codes, 8);
+}
+
+#[test]
 fn wrong_usage_says_what_to_write() {
     let to = "tcp://127.0.0.1:1";
     let cases: &[(&[&str], &[&str])] = &[
