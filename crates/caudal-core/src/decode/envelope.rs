@@ -150,7 +150,7 @@ impl<'a> Envelope<'a> {
     fn invalid(&self, fault: Fault, policy: &Policy) -> Invalid<'a> {
         // A member that stands twice has no value to echo.
         let id = self.id.filter(|_| !self.id_twice);
-        let id = id.and_then(|raw| check_id(raw, policy).ok());
+        let id = id.and_then(|raw| id_of(raw, policy));
         let kind = if self.answers() {
             InvalidKind::Response
         } else if fault.in_content && self.id.is_none() {
@@ -336,6 +336,11 @@ fn check_version(raw: &str) -> Result<(), Box<Fault>> {
     refuse(DecodeError::WrongVersion {
         found: Found::raw(raw),
     })
+}
+
+/// The id that a scanned value is, if it is one.
+pub(super) fn id_of<'a>(raw: &'a str, policy: &Policy) -> Option<Id<'a>> {
+    check_id(raw, policy).ok()
 }
 
 #[inline]

@@ -17,11 +17,13 @@
 
 mod envelope;
 mod error;
+mod head;
 mod message;
 
 use serde::Deserialize;
 
 pub use error::{DecodeError, Found, Member};
+pub use head::answers_in;
 pub use message::{
     ErrorObject, Id, Invalid, InvalidKind, Message, Notification, Request, Response, ToOwnedError,
 };

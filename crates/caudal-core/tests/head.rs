@@ -1,0 +1,154 @@
+//! What the first bytes of an oversized message say about it.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
+
+use caudal_core::decode::answers_in;
+use caudal_core::{Message, Policy, decode};
+use proptest::prelude::*;
+
+/// Whether it is nothing but answers, and to which calls.
+fn look(head: &[u8]) -> (bool, Vec<String>) {
+    let mut ids = Vec::new();
+    let answers = answers_in(head, &Policy::default(), |id| ids.push(id.to_string()));
+    (answers, ids)
+}
+
+fn answers(head: &str, ids: &[&str]) {
+    let ids = ids.iter().map(ToString::to_string).collect();
+    assert_eq!(look(head.as_bytes()), (true, ids), "{head}");
+}
+
+fn is_none(head: &str) {
+    assert!(!look(head.as_bytes()).0, "{head}");
+}
+
+#[test]
+fn a_response_is_known_by_its_beginning() {
+    answers(r#"{"jsonrpc":"2.0","id":7,"result":"xxx"#, &["7"]);
+    answers(r#"{"jsonrpc":"2.0","id":7,"result":"#, &["7"]);
+    answers(
+        r#"{"jsonrpc":"2.0","id":7,"result":[1,{"id":8,"method":"#,
+        &["7"],
+    );
+    answers(
+        r#"{"id":"a","jsonrpc":"2.0","error":{"code":1,"#,
+        &["\"a\""],
+    );
+    answers(r#" { "result" : 1 , "id" : 7 , "x" : "y"#, &["7"]);
+    answers(r#"{"\u0069d":7,"r\u0065sult":"xxx"#, &["7"]);
+    answers(r#"{"jsonrpc":"2.0","id":7,"result":1}"#, &["7"]);
+}
+
+#[test]
+fn an_id_that_is_not_to_be_seen_is_not_made_up() {
+    answers(r#"{"jsonrpc":"2.0","result":"xxx"#, &[]);
+    answers(r#"{"jsonrpc":"2.0","result":1,"id":12"#, &[]);
+    answers(r#"{"jsonrpc":"2.0","result":1,"id":"ab"#, &[]);
+    answers(r#"{"id":null,"error":{"#, &[]);
+    answers(r#"{"id":[7],"result":{"#, &[]);
+    answers(r#"{"id":7,"id":8,"result":{"#, &[]);
+    answers(r#"{"result":{"id":7,"#, &[]);
+    let long = format!(r#"{{"id":"{}","result":"#, "x".repeat(1023));
+    answers(&long, &[]);
+}
+
+#[test]
+fn what_is_no_response_is_not_taken_for_one() {
+    is_none(r#"{"jsonrpc":"2.0","id":7,"method":"m","params":["#);
+    is_none(r#"{"jsonrpc":"2.0","id":7,"params":["xxx"#);
+    is_none(r#"{"jsonrpc":"2.0","id":7,"params":{"result":1,"#);
+    is_none(r#"{"jsonrpc":"2.0","method":"m","result":["#);
+    is_none(r#"{"jsonrpc":"2.0","id":7,"resul"#);
+    is_none(r#"{"jsonrpc":"2.0","id":7,"result""#);
+    is_none(r#"{"jsonrpc":"2.0","id":7}"#);
+    for head in [
+        "",
+        " ",
+        "{",
+        "{}",
+        "[",
+        "[]",
+        "[1,",
+        "7",
+        "\"result\":",
+        "{\"a\":}",
+        "\u{feff}{",
+    ] {
+        is_none(head);
+    }
+}
+
+#[test]
+fn a_batch_answers_every_call_that_is_to_be_seen() {
+    answers(
+        r#"[{"id":1,"result":2},{"id":2,"error":{}}, {"id":3,"result":"x"#,
+        &["1", "2", "3"],
+    );
+    answers(r#"[{"id":1,"result":2},{"jsonrpc":"2.0","i"#, &["1"]);
+    answers(r#"[{"id":1,"result":2},"#, &["1"]);
+    // Somebody is owed an answer.
+    for head in [
+        r#"[{"id":1,"result":2},{"id":3,"method":"m","params":["#,
+        r#"[{"id":3,"method":"m"},{"id":1,"result":2"#,
+        r#"[7,{"id":1,"result":2"#,
+        r#"[{"id":1,"result":2},7"#,
+        r#"[{"id":1,"result":2},{}"#,
+    ] {
+        is_none(head);
+    }
+    let mixed = look(br#"[{"id":1,"result":2},{"id":3,"method":"m","params":["#);
+    assert_eq!(mixed.1, ["1"]);
+}
+
+#[test]
+fn a_character_that_is_cut_is_no_matter() {
+    let text = r#"{"id":"ü","result":"ü"#;
+    let cut = &text.as_bytes()[..text.len() - 1];
+    assert_eq!(look(cut), (true, vec!["\"ü\"".to_owned()]));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        look(&bytes);
+    }
+
+    #[test]
+    fn no_tokens_are_too_strange(
+        tokens in proptest::collection::vec(
+            prop::sample::select(vec![
+                "{", "}", "[", "]", ",", ":", "\"id\"", "\"result\"", "\"error\"", "\"method\"",
+                "\"params\"", "7", "-", "null", "\"", "\\", "\\u00", "é", " ", "\n", "\u{feff}",
+            ]),
+            0..40,
+        ),
+    ) {
+        look(tokens.concat().as_bytes());
+    }
+
+    /// Wherever a message is cut, what is said of it is true.
+    #[test]
+    fn a_cut_says_nothing_that_the_whole_does_not(
+        id in "[0-9]{1,4}|\"[a-zé\\\\n]{0,4}\"",
+        first in any::<bool>(),
+        kind in 0..3_usize,
+        cut in 0..200_usize,
+    ) {
+        let id = serde_json::from_str::<serde_json::Value>(&id).unwrap_or(7.into());
+        let content = ["\"result\":[\"a\",{\"id\":9}]", "\"error\":{\"code\":1,\"message\":\"m\"}",
+            "\"method\":\"m\",\"params\":{\"result\":1}"][kind];
+        let text = match first {
+            true => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{content}}}"),
+            false => format!("{{\"jsonrpc\":\"2.0\",{content},\"id\":{id}}}"),
+        };
+        let policy = Policy::default();
+        let head = &text.as_bytes()[..cut.min(text.len())];
+        let (is_answer, ids) = look(head);
+        match decode(text.as_bytes(), &policy) {
+            Message::Response(response) => {
+                prop_assert!(ids.iter().all(|id| *id == response.id.to_string()));
+                prop_assert!(cut < text.len() || is_answer && ids.len() == 1);
+            }
+            _ => prop_assert!(!is_answer && ids.is_empty()),
+        }
+    }
+}
