@@ -2,8 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use caudal_core::decode::answers_in;
-use caudal_core::{Message, Policy, decode};
+use caudal_core::{FrameError, FrameReader, Framing, Message, Policy, decode};
 use proptest::prelude::*;
+
+const ALL: [Framing; 3] = [Framing::Line, Framing::Header, Framing::Concatenated];
+/// So much is kept of what is skipped.
+const HEAD: usize = 2 * 1024;
 
 /// Whether it is nothing but answers, and to which calls.
 fn look(head: &[u8]) -> (bool, Vec<String>) {
@@ -104,6 +108,80 @@ fn a_character_that_is_cut_is_no_matter() {
     let text = r#"{"id":"ü","result":"ü"#;
     let cut = &text.as_bytes()[..text.len() - 1];
     assert_eq!(look(cut), (true, vec!["\"ü\"".to_owned()]));
+}
+
+/// One frame of so many bytes and a short one behind it.
+fn stream(framing: Framing, head: &str, size: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    let long = format!("{head}{}\"}}", "x".repeat(size - head.len() - 2));
+    for body in [&long, "[1]"] {
+        let written: Result<(), ()> = framing.write(&mut out, |out| {
+            out.extend_from_slice(body.as_bytes());
+            Ok(())
+        });
+        written.unwrap();
+    }
+    out
+}
+
+#[test]
+fn the_head_of_a_frame_that_is_too_large_can_be_looked_at() {
+    let head = r#"{"jsonrpc":"2.0","id":7,"result":""#;
+    for (framing, limit) in ALL.into_iter().flat_map(|f| [(f, 10_000), (f, 64)]) {
+        let bytes = stream(framing, head, 12_000);
+        for size in [1, 7, 100, 4_000, bytes.len()] {
+            let mut reader = FrameReader::new(framing, limit);
+            let (mut faults, mut read) = (0, 0);
+            for piece in bytes.chunks(size) {
+                reader.push(piece);
+                assert!(reader.skipped().is_empty());
+                loop {
+                    match reader.next_frame() {
+                        Ok(None) => break,
+                        Ok(Some(frame)) => {
+                            assert_eq!(frame, b"[1]");
+                            assert!(reader.skipped().is_empty());
+                            read += 1;
+                        }
+                        Err(error) => {
+                            assert_eq!(error, FrameError::TooLarge { limit });
+                            let skipped = reader.skipped();
+                            assert!(skipped.starts_with(head.as_bytes()));
+                            assert!((HEAD.min(limit)..=HEAD).contains(&skipped.len()));
+                            assert!(reader.frame().is_empty());
+                            faults += 1;
+                        }
+                    }
+                }
+                assert!(reader.skipped().is_empty());
+            }
+            assert_eq!((faults, read), (1, 1), "{framing:?} {limit} {size}");
+            assert!(reader.is_empty());
+        }
+    }
+}
+
+#[test]
+fn the_head_is_told_though_the_stream_ends() {
+    let head = r#"{"jsonrpc":"2.0","id":7,"result":"#;
+    let mut reader = FrameReader::new(Framing::Header, 64);
+    reader.push(b"Content-Length: 100\r\n\r\n");
+    reader.push(head.as_bytes());
+    assert_eq!(reader.next_frame(), Ok(None));
+    assert_eq!(reader.finish(), Err(FrameError::TooLarge { limit: 64 }));
+    assert_eq!(reader.skipped(), head.as_bytes());
+    assert_eq!(reader.finish(), Err(FrameError::Truncated));
+    assert!(reader.skipped().is_empty());
+}
+
+#[test]
+fn other_faults_have_no_head() {
+    let mut reader = FrameReader::new(Framing::Header, 64);
+    reader.push(b"a stray line\nContent-Length: 0\r\n\r\n");
+    for _ in 0..2 {
+        assert!(reader.next_frame().is_err());
+        assert!(reader.skipped().is_empty());
+    }
 }
 
 proptest! {

@@ -11,7 +11,7 @@
 
 use memchr::memchr;
 
-use super::{FrameError, Step};
+use super::{FrameError, HEAD, Step};
 use crate::decode::cut;
 use crate::encode::Output;
 
@@ -45,6 +45,8 @@ enum Stage {
     #[default]
     Headers,
     Body(usize),
+    /// A body that is too large, which is reported when its first bytes are there.
+    TooLarge(u64),
     Skip(u64),
 }
 
@@ -58,6 +60,13 @@ impl Header {
                 Step::Frame {
                     body: 0..length,
                     used: length,
+                }
+            }
+            Stage::TooLarge(length) => {
+                let head = HEAD.min(limit);
+                match buffer.len() < head {
+                    true => Step::Wait { used: 0 },
+                    false => self.too_large(length, head, limit),
                 }
             }
             Stage::Skip(left) => {
@@ -75,14 +84,25 @@ impl Header {
     }
 
     /// At the end of the stream only the space between frames is a good place.
-    pub(super) fn finish(&mut self, buffer: &[u8]) -> Step {
+    pub(super) fn finish(&mut self, buffer: &[u8], limit: usize) -> Step {
         let used = buffer.len();
+        if let Stage::TooLarge(length) = self.stage {
+            return self.too_large(length, used, limit);
+        }
         if self.is_idle() && buffer.trim_ascii().is_empty() {
             Step::Wait { used }
         } else {
             let error = FrameError::Truncated;
             Step::Fault { error, used }
         }
+    }
+
+    /// Reports a body that is too large; `head` bytes of it are there.
+    #[cold]
+    fn too_large(&mut self, length: u64, head: usize, limit: usize) -> Step {
+        self.stage = Stage::Skip(length - head as u64);
+        let error = FrameError::TooLarge { limit };
+        Step::Fault { error, used: head }
     }
 
     /// Whether no frame has begun.
@@ -155,20 +175,15 @@ impl Header {
         let fits = usize::try_from(length)
             .ok()
             .filter(|length| *length <= limit);
-        let fault = match (charset, fits) {
-            (_, Some(0)) => Some(FrameError::EmptyBody),
-            (Some(error), _) => Some(error),
-            (None, None) => Some(FrameError::TooLarge { limit }),
-            (None, Some(length)) => {
-                self.stage = Stage::Body(length);
-                None
-            }
+        let (stage, fault) = match (charset, fits) {
+            (_, Some(0)) => (Stage::Skip(length), Some(FrameError::EmptyBody)),
+            (Some(error), _) => (Stage::Skip(length), Some(error)),
+            (None, None) => (Stage::TooLarge(length), None),
+            (None, Some(length)) => (Stage::Body(length), None),
         };
+        self.stage = stage;
         match fault {
-            Some(error) => {
-                self.stage = Stage::Skip(length);
-                Step::Fault { error, used }
-            }
+            Some(error) => Step::Fault { error, used },
             None => Step::Skip { used },
         }
     }

@@ -33,6 +33,9 @@ use crate::encode::{Output, or_restore};
 use crate::error::JsonRpcError;
 use crate::policy::ErrorDetail;
 
+/// So much of a frame that is skipped can be looked at: an id may have 1 KiB.
+const HEAD: usize = 2 * 1024;
+
 /// How messages are told apart in a stream.
 ///
 /// ```
@@ -115,7 +118,7 @@ impl Framing {
 #[non_exhaustive]
 pub enum FrameError {
     /// The frame is larger than the limit. It is skipped as it arrives, and
-    /// never held in memory.
+    /// never held in memory; [`FrameReader::skipped`] has its first bytes.
     #[error("the frame is larger than {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
@@ -167,7 +170,8 @@ impl FrameError {
     /// Whether the place of the next frame is lost.
     ///
     /// - `false`: tell the other side where an answer is owed (an oversized
-    ///   frame is -32600 `Request payload too large`), and read on.
+    ///   frame that is no response is -32600 `Request payload too large`), and
+    ///   read on.
     /// - `true`: close the connection; reading on returns this error again.
     ///
     /// ```

@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::concatenated::Concatenated;
 use super::header::Header;
 use super::line::Line;
-use super::{FrameError, Framing, Step};
+use super::{FrameError, Framing, HEAD, Step};
 
 /// Cuts what was read into frames.
 ///
@@ -174,6 +174,29 @@ impl FrameReader {
         self.buffer.get(self.current.clone()).unwrap_or_default()
     }
 
+    /// The first bytes of a frame that is too large, 2 KiB of them at most:
+    /// from when [`TooLarge`](FrameError::TooLarge) is returned until the next
+    /// call that changes something. Empty otherwise.
+    ///
+    /// They tell whether it was a response, and to which call:
+    /// [`answers_in`](crate::decode::answers_in).
+    ///
+    /// ```
+    /// # use caudal_core::{FrameReader, Framing};
+    /// let mut frames = FrameReader::new(Framing::Line, 24);
+    /// frames.push(b"{\"id\":1,\"result\":\"far too long\"}\n");
+    /// assert!(frames.next_frame().is_err());
+    /// assert!(frames.skipped().starts_with(b"{\"id\":1,\"result\":"));
+    /// ```
+    #[must_use]
+    pub fn skipped(&self) -> &[u8] {
+        // A frame is never empty: what is used up without one is what was refused.
+        match self.current.is_empty() {
+            true => self.buffer.get(..self.used.min(HEAD)).unwrap_or_default(),
+            false => &[],
+        }
+    }
+
     /// The next whole frame, to keep: it shares the buffer's memory, which is
     /// reused only when every such frame is gone.
     ///
@@ -306,6 +329,11 @@ impl FrameReader {
                     return Ok(false);
                 }
                 Step::Fault { error, used } => {
+                    if let FrameError::TooLarge { .. } = error {
+                        // It is let go of with the next look, like a frame.
+                        self.used = used;
+                        return Err(error);
+                    }
                     self.buffer.advance(used);
                     if error.is_fatal() {
                         self.dead = Some(error.clone());
@@ -335,7 +363,7 @@ impl FrameReader {
         let buffer = &self.buffer[..];
         match &mut self.state {
             State::Line(line) => line.finish(buffer, limit),
-            State::Header(header) => header.finish(buffer),
+            State::Header(header) => header.finish(buffer, limit),
             State::Concatenated(values) => values.finish(buffer, limit),
         }
     }
