@@ -150,6 +150,9 @@ pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
             ),
         ),
         CallError::Closed(reason) | CallError::AlreadyClosed(reason) => lost(endpoint, reason),
+        CallError::TooLarge { .. } => {
+            Failure::new(Exit::Protocol, format!("`{endpoint}`: {error}"))
+        }
         CallError::Response(_) | CallError::Result(_) => violation(endpoint, &chain(error)),
         _ => Failure::usage(chain(error)),
     }

@@ -136,6 +136,10 @@ fn every_local_error_says_its_own_level_and_keeps_the_rest() {
     for (error, text) in [
         (CallError::Timeout, "no answer came in time"),
         (CallError::Cancelled, "the call was cancelled"),
+        (
+            CallError::TooLarge { limit: 9 },
+            "the answer is larger than 9 bytes",
+        ),
     ] {
         assert_eq!(chain(&error), [text]);
     }
@@ -165,6 +169,7 @@ fn recoverable_and_fatal_are_told_apart() {
     let call = |error: CallError| (error.is_fatal(), error.may_have_run());
     assert_eq!(call(CallError::Timeout), (false, true));
     assert_eq!(call(CallError::Cancelled), (false, true));
+    assert_eq!(call(CallError::TooLarge { limit: 1 }), (false, true));
     assert_eq!(call(JsonRpcError::internal_error().into()), (false, true));
     assert_eq!(call(JsonRpcError::invalid_params().into()), (false, true));
     assert_eq!(call(JsonRpcError::new(-32_000, "no").into()), (false, true));

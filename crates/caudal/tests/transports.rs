@@ -612,15 +612,112 @@ async fn who_ends_its_output_still_gets_the_answers_to_what_it_asked() {
     }
 }
 
+/// Whether it says that the answer is too large.
+fn is_too_large(error: &CallError, most: usize) -> bool {
+    matches!(error, CallError::TooLarge { limit } if *limit == most)
+}
+
 #[tokio::test]
 async fn an_answer_that_is_too_large_for_its_caller_does_not_end_the_connection() {
     for (kind, framing) in everywhere().into_iter().filter(|(kind, _)| *kind != Child) {
         println!("{kind:?} {framing:?}");
         let (peer, _keep) = peer(kind, framing, Router::new()).await;
-        let call = peer.call::<_, String>("repeat", ("x", 1_200_000));
-        let call = call.timeout(Duration::from_millis(500));
+        let other = peer
+            .call::<_, u64>("slow", json!({ "ms": 300 }))
+            .timeout(Duration::ZERO);
+        let large = peer.call::<_, String>("repeat", ("x", 3_000_000));
+        let large = large.timeout(Duration::ZERO);
+        let (other, large) = within(async { tokio::join!(other, large) }).await;
+        let error = large.unwrap_err();
+        assert!(is_too_large(&error, 1 << 20), "{error:?}");
+        assert_eq!(error.to_string(), "the answer is larger than 1048576 bytes");
+        assert!(!error.is_fatal() && error.may_have_run());
+        assert_eq!(other.unwrap(), 300);
+        assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+        let stats = peer.stats();
+        assert_eq!((stats.invalid, stats.calls_failed), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn the_answer_of_a_child_may_be_too_large_too() {
+    let mut config = Config::default();
+    config.policy.max_message = 1_000;
+    config.call_timeout = Duration::ZERO;
+    for framing in [Framing::Line, Framing::Header] {
+        println!("{framing:?}");
+        let argument = match framing {
+            Framing::Header => "stdio:?framing=header",
+            _ => "stdio:",
+        };
+        let endpoint = Endpoint::command(conformance(), [argument]).with_framing(framing);
+        let peer = connect(endpoint).config(config.clone()).await.unwrap();
+        let call = peer.call::<_, Value>("echo", ["x".repeat(100_000)]);
         let error = within(call).await.unwrap_err();
-        assert!(matches!(error, CallError::Timeout), "{error:?}");
+        assert!(is_too_large(&error, 1_000), "{error:?}");
+        assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    }
+}
+
+/// The server is the caller here, that of stdio among them.
+#[tokio::test]
+async fn an_oversized_response_is_not_answered() {
+    for (kind, framing) in everywhere() {
+        println!("{kind:?} {framing:?}");
+        let mut raw = Raw::new(kind, framing).await;
+        let big = "x".repeat(1_300_000);
+        // Nobody waits for this one, and nobody can tell for which call that one is.
+        raw.send(&format!(r#"{{"jsonrpc":"2.0","id":99,"result":"{big}"}}"#))
+            .await;
+        raw.send(&format!(r#"{{"jsonrpc":"2.0","result":"{big}","id":1}}"#))
+            .await;
+        raw.send(r#"{"jsonrpc":"2.0","id":2,"method":"add","params":[1,2]}"#)
+            .await;
+        let answer = raw.receive().await.unwrap();
+        assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": 2, "result": 3 }));
+        if kind == Child {
+            // It calls nobody.
+            continue;
+        }
+        raw.send(r#"{"jsonrpc":"2.0","id":"m","method":"mirror","params":[1]}"#)
+            .await;
+        let asked = raw.receive().await.unwrap();
+        assert_eq!(asked["method"], "echo", "{asked}");
+        let id = &asked["id"];
+        raw.send(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":"{big}"}}"#
+        ))
+        .await;
+        let answer = raw.receive().await.unwrap();
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&json!("m"), &json!(-32603))
+        );
+        let reason = answer["error"]["data"]["reason"].as_str().unwrap();
+        assert!(
+            reason.ends_with("the answer is larger than 1048576 bytes"),
+            "{reason}"
+        );
+        raw.end().await;
+        assert_eq!(raw.receive().await, None);
+    }
+}
+
+#[tokio::test]
+async fn the_answers_to_a_batch_that_are_too_large_together_end_what_can_be_seen_of_them() {
+    for (kind, framing) in everywhere().into_iter().filter(|(kind, _)| *kind != Child) {
+        println!("{kind:?} {framing:?}");
+        let (peer, _keep) = peer(kind, framing, Router::new()).await;
+        let mut batch = peer.batch();
+        let sum = batch.call::<_, i64>("add", (1, 2)).unwrap();
+        let large = batch.call::<_, String>("repeat", ("x", 3_000_000)).unwrap();
+        within(batch.send()).await.unwrap();
+        for error in [
+            within(sum).await.unwrap_err(),
+            within(large).await.unwrap_err(),
+        ] {
+            assert!(is_too_large(&error, 1 << 20), "{error:?}");
+        }
         assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
     }
 }

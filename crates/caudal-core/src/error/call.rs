@@ -50,6 +50,13 @@ pub enum CallError {
     /// The answer is not a valid response.
     #[error("the answer is not a valid response")]
     Response(#[from] DecodeError),
+    /// The answer is larger than this side reads. The call has run; raise
+    /// [`Policy::max_message`](crate::Policy::max_message) to have such answers.
+    #[error("the answer is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The result does not have the type that the caller asked for.
     #[error("the result does not have the expected shape")]
     Result(#[source] serde_json::Error),

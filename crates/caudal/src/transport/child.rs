@@ -273,6 +273,10 @@ impl Transport for Child {
         })))
     }
 
+    fn skipped(&self) -> &[u8] {
+        self.stream.as_ref().map_or(&[], Stream::skipped)
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         let Some(stream) = &mut self.stream else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));

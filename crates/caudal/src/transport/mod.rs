@@ -55,6 +55,14 @@ pub trait Transport: Send + Unpin + 'static {
     /// See [`ReceiveError`]. After one that is not fatal, it is called again.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>>;
 
+    /// The first bytes of a frame that was too large, when
+    /// [`poll_receive`](Self::poll_receive) has just returned
+    /// [`FrameError::TooLarge`]: by them an answer finds the call that it was meant
+    /// for. If they are not known, none.
+    fn skipped(&self) -> &[u8] {
+        &[]
+    }
+
     /// Sends from the front of `out` what it can take now, and removes it there.
     ///
     /// `out` holds whole messages in the [`framing`](Self::framing) of this
@@ -147,7 +155,8 @@ pub trait Transport: Send + Unpin + 'static {
 #[non_exhaustive]
 pub enum ReceiveError {
     /// The bytes could not be cut into frames; [`FrameError::is_fatal`] says
-    /// whether the next one can be found. The other side is told.
+    /// whether the next one can be found. The other side is told, unless it was an
+    /// answer that is too large: then the call fails that it was meant for.
     Frame(FrameError),
     /// The same, and no other frame can follow. The other side is told, and the
     /// connection ends.
@@ -223,6 +232,10 @@ pub(crate) async fn accept_failed(error: &io::Error) {
 impl Transport for Box<dyn Transport> {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
         (**self).poll_receive(cx)
+    }
+
+    fn skipped(&self) -> &[u8] {
+        (**self).skipped()
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {

@@ -108,6 +108,10 @@ impl Transport for Stdio {
         self.stream.poll_receive(cx)
     }
 
+    fn skipped(&self) -> &[u8] {
+        self.stream.skipped()
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         self.stream.poll_send(cx, out)
     }

@@ -133,6 +133,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for Stream<S>
         Poll::Ready(Ok(found.then(|| self.frame())))
     }
 
+    fn skipped(&self) -> &[u8] {
+        self.frames.skipped()
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         while !out.is_empty() {
             let sent = ready!(Pin::new(&mut self.io).poll_write(cx, out))?;

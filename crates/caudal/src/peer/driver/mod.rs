@@ -154,8 +154,9 @@ impl<'t, T: Transport> Driver<'t, T> {
                 }
                 Poll::Ready(Ok(None)) => core.input_ended(CloseReason::remote()),
                 Poll::Ready(Err(ReceiveError::Frame(error))) => {
+                    let answers = core.link.settle_skipped(&error, transport.skipped());
                     // Whoever reads nothing is told nothing.
-                    if !core.link.is_output_full(core.out.len()) {
+                    if !answers && !core.link.is_output_full(core.out.len()) {
                         core.exchange().bad_frame(&error);
                     }
                     if error.is_fatal() {

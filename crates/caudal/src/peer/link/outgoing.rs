@@ -6,7 +6,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use caudal_core::{CallError, CallId, CloseReason, Id, Invalid, Response};
+use caudal_core::decode::answers_in;
+use caudal_core::{CallError, CallId, CloseReason, FrameError, Id, Invalid, Response};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
@@ -269,6 +270,23 @@ impl Link {
     pub(crate) fn settle_invalid(&self, invalid: &Invalid<'_>) {
         let error = CallError::Response(invalid.cause.clone());
         self.settle_with(invalid.id, Err(error));
+    }
+
+    /// Fails the calls that a frame was to answer which could not be read, as far as
+    /// its first bytes tell; `false` if it is no answer.
+    #[cold]
+    pub(crate) fn settle_skipped(&self, error: &FrameError, head: &[u8]) -> bool {
+        let FrameError::TooLarge { limit } = *error else {
+            return false;
+        };
+        let answers = answers_in(head, &self.config.policy, |id| {
+            self.settle_with(id, Err(CallError::TooLarge { limit }));
+        });
+        if answers {
+            self.stats.invalid();
+            tracing::debug!(target: "caudal", %error, "an answer is too large");
+        }
+        answers
     }
 
     fn settle_with(&self, id: Id<'_>, outcome: Result<Box<str>, CallError>) {
