@@ -20,8 +20,9 @@ pub struct Stats {
     pub overloaded: u64,
     /// Messages and frames that were not valid.
     pub invalid: u64,
-    /// Notifications that were dropped, since there was no room for them, and
-    /// messages of ours that were lost with a connection before they were sent.
+    /// Notifications that were dropped, since there was no room for them, messages of
+    /// a session's server that were too large and no answers, and messages of ours that
+    /// were lost with a connection before they were sent.
     pub dropped: u64,
     /// Calls that we made.
     pub calls: u64,

@@ -161,6 +161,9 @@ pub enum ReceiveError {
     /// The same, and no other frame can follow. The other side is told, and the
     /// connection ends.
     Fatal(FrameError),
+    /// A message was passed over that could not be read, and the next one can be. It is
+    /// counted as [`dropped`](crate::Stats::dropped); the other side is not told.
+    Dropped,
     /// The connection cannot be read any more.
     Closed(CloseReason),
 }

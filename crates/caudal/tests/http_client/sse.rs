@@ -320,7 +320,7 @@ async fn who_is_not_let_in_cannot_connect() {
 }
 
 #[tokio::test]
-async fn an_event_past_the_limit_ends_the_session_and_one_at_it_does_not() {
+async fn an_event_past_the_limit_is_dropped_and_one_at_it_is_not() {
     for (length, passes) in [(200, true), (201, false)] {
         let mut fake = Fake::start().await;
         let mut config = Config::default();
@@ -336,14 +336,53 @@ async fn an_event_past_the_limit_ends_the_session_and_one_at_it_does_not() {
         let mut text = r#"{"jsonrpc":"2.0","method":"tick","params":[1"#.to_owned();
         text += &" ".repeat(length - text.len() - 2);
         text += "]}";
-        stream.events(&format!("data: {text}\n\n"));
+        stream.events(&format!("id: 1\ndata: {text}\n\n"));
         if passes {
             assert_eq!(heard.recv().await, Some(1));
-        } else {
-            fake.expect("DELETE").await.accept();
-            assert!(chain(&peer.closed().await).contains("longer than 200 bytes"));
         }
+        stream.events(&tick(2, 2));
+        assert_eq!(heard.recv().await, Some(2));
+        assert_eq!(peer.stats().dropped, u64::from(!passes));
     }
+}
+
+/// An answer with so much in it.
+fn large(asked: &Asked, event: u64, size: usize) -> String {
+    let (id, fill) = (&asked.json()["id"], "x".repeat(size));
+    format!("id: {event}\ndata: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"{fill}\"}}\n\n")
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
+    let mut fake = Fake::start().await;
+    let (peer, stream) = open(&mut fake, Router::new()).await;
+    let (first, second) = (call(&peer, "a"), fake.expect("POST").await);
+    let text = large(&second, 1, 3_000_000);
+    second.accept();
+    let other = call(&peer, "b");
+    let posted = fake.expect("POST").await;
+    let answered = answer(&posted, 2, 7);
+    posted.accept();
+    // It need not come to its end for that.
+    let (begin, end) = text.split_at(2_000_000);
+    stream.events(begin);
+    let error = remote(first.await.unwrap().unwrap_err());
+    assert_eq!(error.code, fault::TOO_LARGE);
+    assert_eq!(error.message, "the answer is larger than 1048576 bytes");
+    stream.events(end);
+    stream.events(&answered);
+    assert_eq!(other.await.unwrap().unwrap(), 7);
+    // What was passed over is not asked for again.
+    let third = call(&peer, "c");
+    let posted = fake.expect("POST").await;
+    let text = large(&posted, 3, 2_000_000);
+    posted.accept();
+    stream.events(&text);
+    assert!(third.await.unwrap().is_err());
+    drop(stream);
+    let stream = fake.expect("GET").await;
+    assert_eq!(stream.header("last-event-id"), Some("3"));
+    assert_eq!(peer.stats().dropped, 0);
 }
 
 #[tokio::test]

@@ -167,6 +167,7 @@ impl<'t, T: Transport> Driver<'t, T> {
                     core.exchange().bad_frame(&error);
                     core.input_ended(CloseReason::failed(error));
                 }
+                Poll::Ready(Err(ReceiveError::Dropped)) => core.link.stats.dropped(1),
                 Poll::Ready(Err(ReceiveError::Closed(reason))) => break Err(reason),
             }
             frames += 1;

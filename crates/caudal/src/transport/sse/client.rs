@@ -14,10 +14,10 @@ use crate::endpoint::Target;
 use crate::transport::Transport;
 use crate::transport::http::ClientOptions;
 use crate::transport::http::client::answer::is_events;
-use crate::transport::http::client::events::{Event, Parser};
+use crate::transport::http::client::events::{Event, Parser, TooLong};
 use crate::transport::http::client::pool::Answer;
 use crate::transport::session::client::{
-    Asked, Ended, Frame, Frames, Session, SessionTransport, Tries,
+    Asked, Ended, Frame, Frames, Session, SessionTransport, Tries, pass_over,
 };
 
 const EVENTS: &str = "text/event-stream";
@@ -148,7 +148,7 @@ impl Listener {
                 match parser.next(&mut piece) {
                     Ok(Some(event)) => self.take(event).await?,
                     Ok(None) => break,
-                    Err(error) => return Err(Ended::Broken(error.to_string())),
+                    Err(error) => self.pass_over(&error).await,
                 }
             }
             if let Some(retry) = parser.retry() {
@@ -178,6 +178,13 @@ impl Listener {
         }
         let _ = self.frames.send(Frame::Message(event.data)).await;
         Ok(())
+    }
+
+    /// Passes over an event that is too long; at its end its id is taken.
+    async fn pass_over(&mut self, event: &TooLong) {
+        if matches!(&*event.name, "" | "message") {
+            pass_over(&self.session, &self.frames, &event.head).await;
+        }
     }
 
     /// Whether an event was not received before; ids of other servers are no

@@ -347,6 +347,14 @@ impl Fault {
         Self::new(io::ErrorKind::InvalidData, error)
     }
 
+    /// The error as the answer to a call.
+    #[cfg(any(feature = "sse", feature = "polling"))]
+    pub(crate) fn answer(&self, id: Id<'_>) -> Bytes {
+        let mut frame = BytesMut::new();
+        encode::error(&mut frame, id, &self.error);
+        frame.freeze()
+    }
+
     /// A message that no call waits for took too long.
     pub(crate) fn slow() -> Self {
         let error = JsonRpcError::new(fault::LOST, "a message was not accepted in time");

@@ -16,11 +16,18 @@ pub(crate) struct Event {
     pub(crate) data: Bytes,
 }
 
-/// An event, or one of its lines, is longer than a message may be.
+/// An event, or one of its lines, is longer than a message may be. Who goes on is
+/// given the next one; of this one only its id, if it has one.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event is longer than {limit} bytes")]
 pub(crate) struct TooLong {
     pub(crate) limit: usize,
+    /// What it is called, if that was said before,
+    #[cfg_attr(not(feature = "sse"), expect(dead_code, reason = "nobody goes on"))]
+    pub(crate) name: String,
+    /// and the first bytes of its data.
+    #[cfg_attr(not(feature = "sse"), expect(dead_code, reason = "nobody goes on"))]
+    pub(crate) head: Vec<u8>,
 }
 
 /// Cuts events out of bytes.
@@ -36,12 +43,16 @@ pub(crate) struct Parser {
     /// Whether the last line ended with CR, so that LF may belong to it.
     after_cr: bool,
     begun: bool,
+    /// Whether the event is too long, so that its data is passed over.
+    skipping: bool,
 }
 
 /// The longest name of a field with what delimits it: `retry: `.
 const FIELD: usize = 7;
 /// Names and ids that are longer are passed over.
 const NAME: usize = 256;
+/// So much of an event that is too long is kept: an id within may have 1 KiB.
+const HEAD: usize = 2 << 10;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 impl Parser {
@@ -57,6 +68,7 @@ impl Parser {
             retry: None,
             after_cr: false,
             begun: false,
+            skipping: false,
         }
     }
 
@@ -79,7 +91,11 @@ impl Parser {
                 continue;
             }
             let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-            self.add(bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default())?;
+            let size = end.unwrap_or(bytes.len());
+            if let Err(error) = self.add(bytes.get(..size).unwrap_or_default()) {
+                bytes.advance(size);
+                return Err(error);
+            }
             let Some(end) = end else {
                 bytes.clear();
                 break;
@@ -103,11 +119,53 @@ impl Parser {
             self.line.push(b':');
             return Ok(());
         }
+        if self.skipping {
+            self.add_head(piece);
+            return Ok(());
+        }
         if self.line.len().saturating_add(piece.len()) > self.limit.saturating_add(FIELD) {
-            return Err(TooLong { limit: self.limit });
+            self.add_head(piece);
+            let line = std::mem::take(&mut self.line);
+            let error = self.skip(&line);
+            self.line = line;
+            return Err(error);
         }
         self.line.extend_from_slice(piece);
         Ok(())
+    }
+
+    /// Adds to a line of which no more is kept than its first bytes.
+    #[cold]
+    fn add_head(&mut self, piece: &[u8]) {
+        self.line.truncate(HEAD);
+        let room = HEAD - self.line.len();
+        let kept = piece.get(..room).unwrap_or(piece);
+        self.line.extend_from_slice(kept);
+    }
+
+    /// Passes over the data of an event that has become too long with this line.
+    #[cold]
+    fn skip(&mut self, line: &[u8]) -> TooLong {
+        let line = match self.begun {
+            true => line,
+            false => line.strip_prefix(BOM).unwrap_or(line),
+        };
+        let mut head = std::mem::take(&mut self.data);
+        head.truncate(HEAD);
+        if let (b"data", value) = split(line) {
+            if !head.is_empty() {
+                head.push(b'\n');
+            }
+            let room = HEAD.saturating_sub(head.len());
+            head.extend_from_slice(value.get(..room).unwrap_or(value));
+        }
+        head.shrink_to_fit();
+        (self.skipping, self.has_data) = (true, false);
+        TooLong {
+            limit: self.limit,
+            name: self.name.clone(),
+            head,
+        }
     }
 
     fn end_line(&mut self) -> Result<Option<Event>, TooLong> {
@@ -116,18 +174,16 @@ impl Parser {
             line.drain(..BOM.len());
         }
         let event = match line.is_empty() {
-            true => self.end_event(),
-            false => {
-                self.field(&line)?;
-                None
-            }
+            true => Ok(self.end_event()),
+            false => self.field(&line).map(|()| None),
         };
         line.clear();
         self.line = line;
-        Ok(event)
+        event
     }
 
     fn end_event(&mut self) -> Option<Event> {
+        self.skipping = false;
         let name = std::mem::take(&mut self.name);
         let id = self.id.take();
         if !std::mem::take(&mut self.has_data) && id.is_none() {
@@ -138,12 +194,11 @@ impl Parser {
     }
 
     fn field(&mut self, line: &[u8]) -> Result<(), TooLong> {
-        let colon = line.iter().position(|byte| *byte == b':');
-        let (field, value) = line.split_at(colon.unwrap_or(line.len()));
-        let value = value.strip_prefix(b":").unwrap_or(value);
-        let value = value.strip_prefix(b" ").unwrap_or(value);
+        let (field, value) = split(line);
         match field {
-            b"data" => return self.add_data(value),
+            b"data" if self.skipping => {}
+            b"data" if !self.has_room(value) => return Err(self.skip(line)),
+            b"data" => self.add_data(value),
             b"event" => self.name = short(value).unwrap_or_default(),
             b"id" if !value.contains(&0) => self.id = short(value).or(self.id.take()),
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
@@ -155,18 +210,24 @@ impl Parser {
         Ok(())
     }
 
-    fn add_data(&mut self, value: &[u8]) -> Result<(), TooLong> {
-        let more = std::mem::replace(&mut self.has_data, true);
-        let length = self.data.len() + value.len() + usize::from(more);
-        if length > self.limit {
-            return Err(TooLong { limit: self.limit });
-        }
-        if more {
+    fn has_room(&self, value: &[u8]) -> bool {
+        self.data.len() + value.len() + usize::from(self.has_data) <= self.limit
+    }
+
+    fn add_data(&mut self, value: &[u8]) {
+        if std::mem::replace(&mut self.has_data, true) {
             self.data.push(b'\n');
         }
         self.data.extend_from_slice(value);
-        Ok(())
     }
+}
+
+/// The name and the value of a field.
+fn split(line: &[u8]) -> (&[u8], &[u8]) {
+    let colon = line.iter().position(|byte| *byte == b':');
+    let (field, value) = line.split_at(colon.unwrap_or(line.len()));
+    let value = value.strip_prefix(b":").unwrap_or(value);
+    (field, value.strip_prefix(b" ").unwrap_or(value))
 }
 
 fn short(value: &[u8]) -> Option<String> {
@@ -258,7 +319,12 @@ mod tests {
         let piece = || Bytes::from_static(&[b'x'; 32]);
         assert_eq!(parser.next(&mut piece()), Ok(None));
         assert_eq!(parser.next(&mut piece()), Ok(None));
-        assert_eq!(parser.next(&mut piece()), Err(TooLong { limit: 64 }));
+        let error = parser.next(&mut piece()).unwrap_err();
+        assert_eq!((error.limit, error.head.len()), (64, 0));
+        for _ in 0..1000 {
+            assert_eq!(parser.next(&mut piece()), Ok(None));
+        }
+        assert!(parser.line.capacity() <= 2 * HEAD);
 
         let mut parser = Parser::new(64);
         assert_eq!(parser.next(&mut Bytes::from_static(b": ")), Ok(None));
@@ -268,6 +334,64 @@ mod tests {
         assert!(parser.line.capacity() <= 64);
         let mut rest = Bytes::from_static(b"\ndata: 1\n\n");
         assert_eq!(parser.next(&mut rest), Ok(Some(event("", None, "1"))));
+    }
+
+    /// All events of a text, and what was too long, each with its first bytes.
+    fn heads(text: &[u8], size: usize, limit: usize) -> (Vec<Event>, Vec<String>) {
+        let mut parser = Parser::new(limit);
+        let (mut events, mut heads) = (Vec::new(), Vec::new());
+        for piece in text.chunks(size) {
+            let mut piece = Bytes::copy_from_slice(piece);
+            loop {
+                match parser.next(&mut piece) {
+                    Ok(Some(event)) => events.push(event),
+                    Ok(None) => break,
+                    Err(error) => heads.push(String::from_utf8(error.head).unwrap()),
+                }
+            }
+            assert!(piece.is_empty());
+        }
+        (events, heads)
+    }
+
+    #[test]
+    fn who_goes_on_gets_the_id_of_what_was_too_long_and_what_follows() {
+        let long = "x".repeat(100);
+        for (before, after) in [("id: 7\n", ""), ("", "id: 7\n")] {
+            let text = format!(
+                "\u{feff}data: 1\n\n{before}data: {{\"id\":1\ndata: ,{long}\n{after}data: {long}\n\n\
+                 data: 2\n\ndata: {long}\r\n\r\ndata: 3\n\n"
+            );
+            for size in 1..=text.len() {
+                let (events, heads) = heads(text.as_bytes(), size, 64);
+                let expected = [
+                    event("", None, "1"),
+                    event("", Some("7"), ""),
+                    event("", None, "2"),
+                    event("", None, "3"),
+                ];
+                assert_eq!(events, expected, "{size}");
+                assert_eq!(heads.len(), 2, "{size}");
+                assert!(heads[0].starts_with("{\"id\":1\n,xxx"), "{heads:?}");
+                assert!(heads[1].starts_with("xxx"), "{heads:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_of_what_is_too_long_is_kept_than_its_first_bytes() {
+        let long = "x".repeat(100_000);
+        for text in [
+            format!("data: {long}\n\n"),
+            format!("\u{feff}data: 1\ndata: {long}\n\n"),
+        ] {
+            for size in [1, 1000, 50_000, 200_000] {
+                let (events, heads) = heads(text.as_bytes(), size, 10_000);
+                assert!(events.is_empty());
+                assert_eq!(heads.len(), 1, "{size}");
+                assert!((HEAD - 16..=HEAD).contains(&heads[0].len()), "{size}");
+            }
+        }
     }
 
     #[test]
@@ -294,6 +418,11 @@ mod tests {
                     BYTES[(state >> 16) as usize % BYTES.len()]
                 })
                 .collect();
+            let names = |(events, heads): (Vec<Event>, Vec<String>)| (events, heads.len());
+            if text.is_ascii() {
+                let whole = names(heads(&text, 40, 16));
+                assert_eq!(names(heads(&text, 1, 16)), whole, "{text:?}");
+            }
             let whole = events(&text, 40, 16);
             assert_eq!(events(&text, 1, 16).is_ok(), whole.is_ok(), "{text:?}");
             if let Ok(whole) = whole {

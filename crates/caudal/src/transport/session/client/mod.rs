@@ -6,6 +6,8 @@
 //!   └→ frames, in order, and the reason why there are no more
 //! ```
 
+#[cfg(any(feature = "sse", feature = "polling"))]
+mod oversized;
 mod tries;
 mod uplink;
 
@@ -36,6 +38,8 @@ use crate::transport::http::client::refusal::{http_status, location};
 use crate::transport::http::{Body, ClientOptions, StatusError};
 use crate::transport::{ReceiveError, Transport};
 
+#[cfg(any(feature = "sse", feature = "polling"))]
+pub(crate) use oversized::pass_over;
 pub(crate) use tries::Tries;
 use uplink::Uplink;
 
@@ -77,6 +81,9 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) enum Frame {
     Message(Bytes),
+    /// One that was too large, and no answer.
+    #[cfg(any(feature = "sse", feature = "polling"))]
+    Dropped,
     End(CloseReason),
 }
 
@@ -460,6 +467,8 @@ impl Transport for SessionTransport {
                 self.frame = frame;
                 Poll::Ready(Ok(Some(&self.frame)))
             }
+            #[cfg(any(feature = "sse", feature = "polling"))]
+            Some(Frame::Dropped) => Poll::Ready(Err(ReceiveError::Dropped)),
             Some(Frame::End(reason)) => Poll::Ready(Err(ReceiveError::Closed(reason))),
             None => Poll::Ready(Ok(None)),
         }
