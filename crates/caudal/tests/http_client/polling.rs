@@ -1,11 +1,12 @@
 //! Sessions whose server speaks when it is asked, over a server that is spoken for
 //! by hand.
 
+use caudal::http::fault;
 use caudal::{CallError, Peer, Router};
 use tokio::sync::mpsc;
 
-use crate::chain;
 use crate::fake::Fake;
+use crate::{chain, remote};
 
 /// A client that has opened its session, and what it is told.
 async fn open(fake: &mut Fake) -> (Peer, mpsc::UnboundedReceiver<i64>) {
@@ -150,12 +151,72 @@ async fn a_server_that_does_not_wait_is_not_asked_without_a_pause() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_is_not_read() {
+async fn what_is_too_large_and_no_page_ends_the_session() {
     let mut fake = Fake::start().await;
     let (peer, _heard) = open(&mut fake).await;
     let poll = fake.expect("GET").await;
-    poll.raw("HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n{");
+    let begin = "x".repeat(3 << 20);
+    poll.raw(format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n{begin}"
+    ));
     fake.expect("DELETE").await.accept();
     let reason = chain(&peer.closed().await);
     assert!(reason.contains("too large"), "{reason}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
+    for (size, chunked) in [(1_500_000, false), (3_000_000, false), (3_000_000, true)] {
+        let mut fake = Fake::start().await;
+        let (peer, mut heard) = open(&mut fake).await;
+        let poll = fake.expect("GET").await;
+        let call = tokio::spawn({
+            let peer = peer.clone();
+            async move { peer.call::<_, String>("n", ()).await }
+        });
+        let posted = fake.expect("POST").await;
+        let id = posted.json()["id"].clone();
+        posted.accept();
+        let text = ticks(3, &[1, 2]);
+        let (before, fill) = (text.strip_suffix("]}").unwrap(), "x".repeat(size));
+        let text = format!(r#"{before},{{"jsonrpc":"2.0","id":{id},"result":"{fill}"}}]}}"#);
+        match chunked {
+            false => poll.answer_json(&text),
+            true => {
+                poll.raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+                poll.events(&text);
+                poll.end_events();
+            }
+        }
+        assert_eq!((heard.recv().await, heard.recv().await), (Some(1), Some(2)));
+        let error = remote(call.await.unwrap().unwrap_err());
+        assert_eq!(error.code, fault::TOO_LARGE);
+        let poll = fake.expect("GET").await;
+        assert_eq!(poll.line, "GET /rpc?a=b&cursor=3");
+        // A notification ends nothing.
+        let text = format!(
+            r#"{{"cursor":4,"messages":[{{"jsonrpc":"2.0","method":"tick","params":["{fill}"]}}]}}"#
+        );
+        poll.answer_json(&text);
+        let poll = fake.expect("GET").await;
+        assert_eq!(poll.line, "GET /rpc?a=b&cursor=4");
+        poll.answer_json(&ticks(5, &[5]));
+        assert_eq!(heard.recv().await, Some(5));
+        assert_eq!(peer.stats().dropped, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_gap_is_noticed_though_the_answer_is_too_large() {
+    let mut fake = Fake::start().await;
+    let (peer, _heard) = open(&mut fake).await;
+    let fill = "x".repeat(3_000_000);
+    let text = format!(r#"{{"cursor":3,"messages":[{{"id":1,"result":"{fill}"}}]}}"#);
+    fake.expect("GET").await.answer_json(&text);
+    fake.expect("DELETE").await.accept();
+    let reason = chain(&peer.closed().await);
+    assert!(
+        reason.contains("2 messages of the server were lost"),
+        "{reason}"
+    );
 }

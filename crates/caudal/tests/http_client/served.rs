@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use caudal::http::{ClientOptions, Options};
+use caudal::http::{ClientOptions, Options, fault};
 use caudal::{Context, Peer, Router, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+
+use crate::remote;
 
 async fn pair(kind: &str, router: Router, own: Router) -> (Server, Peer) {
     let server = caudal::serve("http://127.0.0.1:0/rpc", router)
@@ -30,6 +32,31 @@ async fn calls_are_answered() {
             let (n, sum) = call.await.unwrap();
             assert_eq!(sum, n + 1, "{kind}");
         }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
+    for kind in ["", "#sse", "#poll"] {
+        let router = Router::new()
+            .method("large", |(size,): (usize,)| Ok("x".repeat(size)))
+            .method("slow", || async {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                Ok(7)
+            });
+        let (_server, peer) = pair(kind, router, Router::new()).await;
+        for size in [1_500_000, 3_000_000] {
+            let other = peer.call::<_, i64>("slow", ()).timeout(Duration::ZERO);
+            let large = peer.call::<_, String>("large", (size,));
+            let large = large.timeout(Duration::ZERO);
+            let both = async { tokio::join!(other, large) };
+            let both = tokio::time::timeout(Duration::from_secs(25), both);
+            let (other, large) = both.await.expect(kind);
+            let error = remote(large.unwrap_err());
+            assert_eq!(error.code, fault::TOO_LARGE, "{kind}");
+            assert_eq!(other.unwrap(), 7, "{kind}");
+        }
+        assert_eq!(peer.call::<_, i64>("slow", ()).await.unwrap(), 7, "{kind}");
     }
 }
 

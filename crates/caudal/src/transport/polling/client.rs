@@ -7,16 +7,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use caudal_core::{CloseReason, Message, decode};
 use http::{HeaderName, HeaderValue};
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use super::page::{Cut, Page};
 use crate::config::Config;
 use crate::endpoint::Target;
 use crate::transport::Transport;
 use crate::transport::http::ClientOptions;
 use crate::transport::http::client::pool::Answer;
 use crate::transport::session::client::{
-    Asked, Ended, Frame, Frames, Session, SessionTransport, Tries,
+    Asked, Ended, Frame, Frames, Session, SessionTransport, Tries, pass_over,
 };
 
 const JSON: &str = "application/json";
@@ -73,11 +73,11 @@ struct Listener {
 
 impl Listener {
     /// Polls until the session ends; `None` if there is no way to.
-    async fn run(mut self, first: Option<Bytes>) -> Option<CloseReason> {
+    async fn run(mut self, first: Option<(Bytes, bool)>) -> Option<CloseReason> {
         match first {
             None => self.session.identified().await,
-            Some(first) => {
-                if let Err(error) = self.take(&first).await {
+            Some((first, whole)) => {
+                if let Err(error) = self.take(&first, whole).await {
                     return Some(error.end().into());
                 }
             }
@@ -110,8 +110,8 @@ impl Listener {
             Asked::Answer(answer) => {
                 self.session.set_listening(true);
                 let text = tokio::time::timeout(LOST, self.read(*answer));
-                let text = text.await.map_err(late)??;
-                self.take(&text).await?
+                let (text, whole) = text.await.map_err(late)??;
+                self.take(&text, whole).await?
             }
             Asked::Empty => false,
             Asked::Failed(why) => return Err(PollError::Failed(why)),
@@ -125,42 +125,70 @@ impl Listener {
         Ok(true)
     }
 
-    async fn read(&self, answer: Answer) -> Result<Bytes, PollError> {
-        let read = answer.read(limit(self.session.policy.max_message)).await;
-        read.map_err(|error| match error {
-            crate::transport::http::ReadError::TooLarge => {
-                PollError::End(Ended::Broken("an answer is too large".to_owned()))
-            }
-            _ => PollError::Failed("the answer broke off".to_owned()),
-        })
+    /// As much of an answer as may be read, and whether that is all of it.
+    async fn read(&self, answer: Answer) -> Result<(Bytes, bool), PollError> {
+        let read = answer.read_up_to(limit(self.session.policy.max_message));
+        let broken = |_| PollError::Failed("the answer broke off".to_owned());
+        read.await.map_err(broken)
     }
 
     /// Passes on what is new in an answer; whether anything is.
-    async fn take(&mut self, text: &Bytes) -> Result<bool, PollError> {
-        let answer: Polled<'_> = serde_json::from_slice(text)
-            .map_err(|error| PollError::End(Ended::Broken(error.to_string())))?;
-        let new = self.count_new(&answer)?;
-        for message in answer.messages.iter().skip(answer.messages.len() - new) {
-            let message = text.slice_ref(message.get().as_bytes());
-            if let Message::Invalid(invalid) = decode(&message, &self.session.policy)
-                && invalid.wants_answer()
-            {
-                tracing::warn!(target: "caudal", cause = %invalid.cause, "what came is no message");
-                continue;
-            }
-            if let Some(frames) = &self.frames {
-                let _ = frames.send(Frame::Message(message)).await;
-            }
+    async fn take(&mut self, text: &Bytes, whole: bool) -> Result<bool, PollError> {
+        if !whole {
+            return self.take_cut(text).await;
         }
-        self.cursor = self.cursor.max(answer.cursor);
+        let page: Page<'_> = serde_json::from_slice(text)
+            .map_err(|error| PollError::End(Ended::Broken(error.to_string())))?;
+        let count = page.messages.len();
+        let new = self.count_new(page.cursor, count)?;
+        for message in page.messages.iter().skip(count - new) {
+            self.pass(text.slice_ref(message.get().as_bytes())).await;
+        }
+        self.cursor = self.cursor.max(page.cursor);
         Ok(new > 0)
     }
 
-    /// How many messages at the end of an answer are new: the last one has the
-    /// number that the cursor says.
-    fn count_new(&self, answer: &Polled<'_>) -> Result<usize, PollError> {
-        let count = answer.messages.len() as u64;
-        let above = answer.cursor.saturating_sub(self.cursor);
+    /// The same for one that is cut: its last message is larger than any that is read.
+    async fn take_cut(&mut self, text: &Bytes) -> Result<bool, PollError> {
+        let cut = Cut::of(text).filter(|cut| cut.last.len() > self.session.policy.max_message);
+        let Some(Cut { page, last }) = cut else {
+            let why = "an answer is too large".to_owned();
+            return Err(PollError::End(Ended::Broken(why)));
+        };
+        let count = page.messages.len() + 1;
+        let new = self.count_new(page.cursor, count)?;
+        for message in page.messages.iter().skip(count - new) {
+            self.pass(text.slice_ref(message.get().as_bytes())).await;
+        }
+        if let (Some(frames), 1..) = (&self.frames, new) {
+            pass_over(&self.session, frames, last).await;
+        }
+        self.cursor = self.cursor.max(page.cursor);
+        Ok(new > 0)
+    }
+
+    async fn pass(&self, message: Bytes) {
+        let Some(frames) = &self.frames else {
+            return;
+        };
+        let policy = &self.session.policy;
+        if message.len() > policy.max_message {
+            return pass_over(&self.session, frames, &message).await;
+        }
+        if let Message::Invalid(invalid) = decode(&message, policy)
+            && invalid.wants_answer()
+        {
+            tracing::warn!(target: "caudal", cause = %invalid.cause, "what came is no message");
+            return;
+        }
+        let _ = frames.send(Frame::Message(message)).await;
+    }
+
+    /// How many of so many messages are new: the last one has the number that the
+    /// cursor says.
+    fn count_new(&self, cursor: u64, count: usize) -> Result<usize, PollError> {
+        let count = count as u64;
+        let above = cursor.saturating_sub(self.cursor);
         if above > count {
             return Err(PollError::End(Ended::Missed(above - count)));
         }
@@ -172,13 +200,6 @@ impl Listener {
 /// the last one may be as large as they come.
 fn limit(max_message: usize) -> usize {
     max_message.saturating_add((1 << 20) + (64 << 10))
-}
-
-#[derive(serde::Deserialize)]
-struct Polled<'a> {
-    cursor: u64,
-    #[serde(borrow)]
-    messages: Vec<&'a RawValue>,
 }
 
 /// Why a poll brought nothing.

@@ -1,6 +1,7 @@
 //! Sessions whose server speaks when it is asked: long polling.
 
 mod client;
+mod page;
 mod server;
 
 pub(crate) use client::connect;

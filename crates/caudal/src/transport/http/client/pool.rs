@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+#[cfg(feature = "polling")]
+use bytes::BytesMut;
 use http::{HeaderMap, Request, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -75,6 +77,14 @@ impl Pool {
         }
     }
 
+    /// More than a few are never needed at once.
+    fn give_back(&self, sender: Sender) {
+        let mut idle = self.lock();
+        if idle.len() < 8 {
+            idle.push(sender);
+        }
+    }
+
     async fn send_over(
         self: &Arc<Self>,
         mut sender: Sender,
@@ -123,11 +133,40 @@ impl Answer {
     /// The whole body; then the connection can be used again.
     pub(crate) async fn read(self, limit: usize) -> Result<Bytes, ReadError> {
         let text = body::read(self.body, limit, Duration::ZERO).await?;
-        // More than a few are never needed at once.
-        let mut idle = self.pool.lock();
-        if idle.len() < 8 {
-            idle.push(self.sender);
-        }
+        self.pool.give_back(self.sender);
         Ok(text)
+    }
+
+    /// As much of the body as fits, and whether that is all of it; if it is not, the
+    /// rest never comes.
+    #[cfg(feature = "polling")]
+    pub(crate) async fn read_up_to(mut self, limit: usize) -> Result<(Bytes, bool), hyper::Error> {
+        // Most come in one piece, which is not copied.
+        let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+        while let Some(piece) = self.piece().await {
+            let mut piece = piece?;
+            let room = limit - first.len() - rest.len();
+            let fits = piece.len() <= room;
+            piece.truncate(room);
+            if first.is_empty() && rest.is_empty() {
+                first = piece;
+            } else {
+                rest.extend_from_slice(&std::mem::take(&mut first));
+                rest.extend_from_slice(&piece);
+            }
+            if !fits {
+                return Ok((either(first, rest), false));
+            }
+        }
+        self.pool.give_back(self.sender);
+        Ok((either(first, rest), true))
+    }
+}
+
+#[cfg(feature = "polling")]
+fn either(first: Bytes, rest: BytesMut) -> Bytes {
+    match rest.is_empty() {
+        true => first,
+        false => rest.freeze(),
     }
 }
