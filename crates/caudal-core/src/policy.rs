@@ -21,7 +21,10 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Policy {
-    /// The longest message in bytes.
+    /// The longest message in bytes. It counts for what comes in, answers to
+    /// calls of ours among it: one that is longer ends its call with
+    /// [`CallError::TooLarge`](crate::CallError::TooLarge) if its first 2 KiB
+    /// tell which call that is. What is sent has no limit.
     pub max_message: usize,
     /// The deepest nesting of arrays and objects; the message's own object
     /// (and the batch's array) is a level. `serde_json` itself reads no deeper

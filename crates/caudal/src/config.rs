@@ -95,7 +95,7 @@ impl fmt::Debug for Config {
 ///
 /// | limit | default | at the limit |
 /// |---|---|---|
-/// | `policy.max_message` | 1 MiB | -32600 `Request payload too large`, skipped as it arrives |
+/// | `policy.max_message` | 1 MiB | -32600 `Request payload too large`, skipped as it arrives; an answer fails its call |
 /// | `policy.max_batch` | 1,000 entries | one -32600 that says so |
 /// | `policy.max_depth` | 128 | -32600 |
 /// | `policy.max_id` | 1 KiB | -32600 |

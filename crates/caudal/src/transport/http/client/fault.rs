@@ -26,5 +26,7 @@ pub const REFUSED: i64 = -32011;
 /// `"sent":true` the call may have run; with `"sent":false` it has not, which
 /// [`CallError::may_have_run`](crate::CallError::may_have_run) does not know.
 pub const LOST: i64 = -32012;
-/// The response is larger than [`Policy::max_message`](crate::Policy::max_message).
+/// The response is larger than [`Policy::max_message`](crate::Policy::max_message), or
+/// the event or polled message that holds the answer is. Other transports have
+/// [`CallError::TooLarge`](crate::CallError::TooLarge).
 pub const TOO_LARGE: i64 = -32013;
