@@ -23,10 +23,10 @@ pub(crate) struct Event {
 pub(crate) struct TooLong {
     pub(crate) limit: usize,
     /// What it is called, if that was said before,
-    #[cfg_attr(not(feature = "sse"), expect(dead_code, reason = "nobody goes on"))]
+    #[cfg_attr(not(feature = "sse"), allow(dead_code, reason = "nobody goes on"))]
     pub(crate) name: String,
     /// and the first bytes of its data.
-    #[cfg_attr(not(feature = "sse"), expect(dead_code, reason = "nobody goes on"))]
+    #[cfg_attr(not(feature = "sse"), allow(dead_code, reason = "nobody goes on"))]
     pub(crate) head: Vec<u8>,
 }
 
