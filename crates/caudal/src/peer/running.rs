@@ -78,7 +78,9 @@ pub(super) fn spawn(link: &Arc<Link>, mut later: Later, place: Place) {
     let entered = Entered { link, key, holds };
     // Many of these may wait: what an async function takes by value is kept twice.
     tokio::spawn(async move {
-        drop(starts);
+        if let Some(starts) = starts {
+            starts.let_others();
+        }
         let link = &entered.link;
         let framed = matches!(place, Place::Alone);
         let text = run_with(link, &mut later, &token, framed).await;
@@ -107,6 +109,16 @@ impl Starts {
     fn hold(link: &Arc<Link>) -> Self {
         link.hold();
         Self(Arc::clone(link))
+    }
+}
+
+impl Starts {
+    /// Lets the others start, though this worker may be busy from now on. tokio's workers
+    /// keep for themselves what they have woken last, which is the connection's own task:
+    /// what is woken after it leaves that to those who have nothing to do.
+    fn let_others(self) {
+        drop(self);
+        drop(tokio::spawn(std::future::ready(())));
     }
 }
 

@@ -26,6 +26,9 @@ const NOTES: &str = "
 - A message that is too large is answered with an error that has no id: by POST with
   status 413, and then its call ends with that error; on the others the call waits for
   its own time. A WebSocket ends after it (close code 1009), as the protocol asks.
+- An answer that is larger than the caller's `max_message` ends its call at once, as far as
+  its first 2 KiB say which call that is, and no other: with `CallError::TooLarge`, by POST,
+  events and polls with -32013. A WebSocket ends, with all its calls.
 - What each medium cannot do at all is at the end of [HTTP.md](HTTP.md).
 ";
 
