@@ -153,8 +153,8 @@ Notes on pipes and sockets
 - Waking the other core costs more than all that a server does for 64 calls: over
   two cores the bare loop and caudal sleep about half of the time, and slower
   servers hide their work behind the wait. So servers are compared with each other
-  on one core, and with 10,000 in flight, where they never sleep; over two cores no
-  server can pass the bare loop, whose figure is below the targets where one is missed.
+  on one core, and with 10,000 in flight, where they never sleep; over two cores
+  that halt no server can pass `oracle`, whose figure is below the targets that are missed.
 - vscode-jsonrpc runs on Node and is one of two for scale; the other is in Python.
 - lsp-server does not set TCP_NODELAY and takes no socket: over TCP its socket threads
   are written again in the bench, line for line, with TCP_NODELAY.
