@@ -6,6 +6,7 @@
 //! tower-lsp-server  stdio|tcp header
 //! lsp-server        stdio|tcp header   no `nap`: its loop has one thread
 //! rmcp              stdio line         MCP, with `add` and `nap` as tools
+//! rmcp-pipes        stdio line         the same on the pipes that it has beside its default
 //! karyon            tcp|ws|http        `Bench.add`; over TCP one value after the other
 //! axum              http [one]         by hand, with serde
 //! jsonrpsee         http|ws [one]      both on one port
@@ -18,8 +19,8 @@
 //! jsonrpsee-client http|ws AMOUNT SERVER…
 //! ```
 //!
-//! Each with the smallest handler, the pipes and the runtime that its own
-//! documentation recommends.
+//! Each with the smallest handler, and the pipes and the runtime that its own
+//! documentation shows.
 
 mod async_lsp;
 mod axum;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         ["lsp-server", "stdio", "header"] => lsp_server::serve(),
         ["lsp-server", "tcp", "header"] => lsp_server::serve_tcp(),
         ["rmcp", "stdio", "line"] => rmcp::serve(),
+        ["rmcp-pipes", "stdio", "line"] => rmcp::serve_pipes(),
         ["karyon", transport @ ("tcp" | "ws" | "http")] => karyon::serve(transport),
         ["axum", "http"] => axum::serve(false),
         ["axum", "http", "one"] => axum::serve(true),

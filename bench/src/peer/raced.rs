@@ -42,6 +42,7 @@ impl<'a> Races<'a> {
             .of(ratio)
             .bounded(race.and_then(|race| race.bound(base)))
             .why(race.and_then(|race| self.why(race, base, must)))
+            .note(race.and_then(|race| faster_pipes(race, base)))
     }
 
     /// What is known, whatever the figures are; where nobody waits to be woken, only
@@ -73,6 +74,18 @@ impl<'a> Races<'a> {
             elsewhere("pipe-64-core", "on one core"),
         ])
     }
+}
+
+/// rmcp is judged as its documentation shows it; what it can be told to use beside that is
+/// named wherever it is.
+fn faster_pipes(race: &Race, base: &str) -> Option<String> {
+    let ratio = race
+        .ratio("caudal", "rmcp-pipes")
+        .filter(|_| base == "rmcp")?;
+    Some(format!(
+        "on `stdio_pipes`, which rmcp has beside its default since 3.6, it is {}",
+        number(ratio.median)
+    ))
 }
 
 fn single(races: &Races<'_>) -> Vec<Target> {

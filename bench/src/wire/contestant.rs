@@ -37,6 +37,8 @@ const ASYNC_LSP: Contestant = of(Peers, "async-lsp", "header", "lsp");
 const TOWER_LSP: Contestant = of(Peers, "tower-lsp-server", "header", "lsp");
 const LSP_SERVER: Contestant = of(Peers, "lsp-server", "header", "lsp");
 const RMCP: Contestant = of(Peers, "rmcp", "line", "mcp");
+/// It has other pipes beside its default, which are faster.
+const RMCP_PIPES: Contestant = of(Peers, "rmcp-pipes", "line", "mcp");
 const VSCODE: Contestant = of(Node, "vscode-jsonrpc", "header", "plain");
 const PYTHON: Contestant = of(Python, "python-lsp-jsonrpc", "header", "plain");
 const KARYON: Contestant = of(Peers, "karyon", "json", "dotted");
@@ -62,6 +64,7 @@ pub(super) const PIPED: &[Contestant] = &[
     CAUDAL,
     CAUDAL_ASYNC,
     RMCP,
+    RMCP_PIPES,
     BARE_HEADER,
     CAUDAL_HEADER,
     ASYNC_LSP,
