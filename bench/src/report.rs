@@ -164,6 +164,7 @@ impl Results {
         text.push_str(awake::describe());
         text.push_str(&self.quiet);
         text.push_str("\n## Targets\n");
+        text.push_str(DECIDES);
         for (title, targets) in &self.targets {
             let _ = write!(text, "\n### {title}\n\n");
             text.push_str(&target::write(targets));
@@ -215,6 +216,13 @@ fn pipes(races: &[Race]) -> Option<(&'static str, String)> {
     };
     Some(("pipe", chart.to_svg()))
 }
+
+/// Which scene decides, where the same work is done in several.
+const DECIDES: &str = "
+Where the same work was measured in several scenes, the one decides in which nobody waits
+for a processor to wake up: generator and server on one core, for POST also on a core each.
+The others stand beside it and say what the machine adds, with their own verdict.
+";
 
 const TITLE: &str = "# Performance
 

@@ -118,9 +118,11 @@ pub fn run(tools: &Tools, scenes: &[Scene], quick: bool) -> Result<Vec<Race>, St
         let all = scenes.iter().zip(&mut all);
         for (scene, results) in all.filter(|(scene, _)| round <= scene.rounds) {
             let _awake = scene.awake.then(Awake::keep);
-            for (server, figures) in results {
-                let turn = || turn(tools, scene, server, scene.seconds(seconds));
-                figures.push(quiet::turn(turn)?);
+            for _ in 0..scene.repeats {
+                for (server, figures) in &mut *results {
+                    let turn = || turn(tools, scene, server, scene.seconds(seconds));
+                    figures.push(quiet::turn(turn)?);
+                }
             }
         }
     }

@@ -28,6 +28,9 @@ pub struct Scene {
     /// In so many rounds at most.
     #[serde(skip)]
     pub rounds: usize,
+    /// So often in each round, where turns differ much from each other.
+    #[serde(skip)]
+    pub repeats: usize,
     /// Whether processors are kept from halting.
     pub awake: bool,
     /// Between which numbers of calls instructions are counted, if they are.
@@ -69,6 +72,7 @@ const fn scene(
         bounds: &[],
         turns: 1.0,
         rounds: usize::MAX,
+        repeats: 1,
         awake: false,
         counted: None,
         traced: None,
@@ -100,6 +104,10 @@ impl Scene {
 
     const fn rounds(self, rounds: usize) -> Self {
         Self { rounds, ..self }
+    }
+
+    const fn repeats(self, repeats: usize) -> Self {
+        Self { repeats, ..self }
     }
 
     const fn awake(self) -> Self {
@@ -268,6 +276,8 @@ pub const WEB: &[Scene] = &[
         &["--framing", "post", "--connections", "64"],
         POSTED,
     )
+    // Where the scheduler puts generator and server is the luck of a turn.
+    .repeats(3)
     .counted(6_400, 19_200)
     .traced(640, 1_920),
     scene(
