@@ -577,3 +577,38 @@ async fn who_speaks_no_http_is_told_apart_from_nobody() {
         assert_eq!(cause.kind(), std::io::ErrorKind::InvalidData, "{kind}");
     }
 }
+
+/// A server that answers each first request of a connection before it has read it, and
+/// never reads on. `answer` is given its head.
+pub(crate) async fn hasty(answer: impl Fn(&str) -> String + Send + 'static) -> u16 {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(socket.read_u8().await.unwrap());
+            }
+            let answer = answer(std::str::from_utf8(&head).unwrap());
+            let _ = socket.write_all(answer.as_bytes()).await;
+            open.push(socket);
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_connection_whose_server_reads_no_more_is_replaced() {
+    let refusal = "HTTP/1.1 413 Payload Too Large\r\nContent-Length: 0\r\n\r\n";
+    let port = hasty(|_| refusal.to_owned()).await;
+    let peer = connect_with(&format!("http://127.0.0.1:{port}/"), 1).await;
+    for _ in 0..2 {
+        // More than sockets have room for.
+        let call = peer.call::<_, i64>("n", ("x".repeat(16 << 20),));
+        let error = tokio::time::timeout(Duration::from_secs(20), call).await;
+        let error = remote(error.expect("there is no connection").unwrap_err());
+        assert_eq!(error.code, fault::STATUS, "{error}");
+    }
+}

@@ -696,3 +696,27 @@ async fn a_goodbye_that_takes_long_is_no_failure_of_what_was_told() {
     let _goodbye = fake.expect("DELETE").await;
     assert!(peer.closed().await.is_local());
 }
+
+#[tokio::test]
+async fn a_connection_whose_server_reads_no_more_is_not_waited_for() {
+    let (posted, mut posts) = mpsc::unbounded_channel();
+    let port = crate::single::hasty(move |head| match head.starts_with("GET") {
+        true => {
+            let kind = "Content-Type: text/event-stream\r\n";
+            format!("HTTP/1.1 200 OK\r\n{SESSION}{kind}\r\n")
+        }
+        false => {
+            let _ = posted.send(());
+            "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".to_owned()
+        }
+    })
+    .await;
+    let url = format!("http://127.0.0.1:{port}/#sse");
+    let peer = caudal::connect(&*url).await.unwrap();
+    for _ in 0..2 {
+        // More than sockets have room for.
+        peer.notify("n", ("x".repeat(16 << 20),)).await.unwrap();
+        let post = tokio::time::timeout(Duration::from_secs(20), posts.recv());
+        post.await.expect("there is no connection").unwrap();
+    }
+}

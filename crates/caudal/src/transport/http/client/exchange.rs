@@ -28,6 +28,9 @@ use crate::transport::{ReceiveError, Transport};
 /// So many frames may wait while a connection becomes free: a peer that closes sends
 /// what it has, but receives nothing.
 const FRAMES: usize = 64;
+/// So long a connection may take to be ready again when its request is answered: the
+/// server may have answered before it has read it all, and read no more.
+pub(super) const SETTLE: Duration = Duration::from_secs(2);
 
 /// A transport that makes a POST of each message.
 pub(super) struct Exchanges {
@@ -109,7 +112,7 @@ impl Exchanges {
             lane.begin(&self.origin, request, calls);
         }
         if tells {
-            self.limit(index);
+            self.limit(index, self.patience);
         }
         self.poll_lane(index);
     }
@@ -124,16 +127,18 @@ impl Exchanges {
     }
 
     /// Lets the exchange of a lane take only so long: no call limits it.
-    fn limit(&mut self, index: usize) {
-        if self.patience.is_zero() {
+    fn limit(&mut self, index: usize, time: Duration) {
+        if time.is_zero() {
             return;
         }
-        let deadline = after(Instant::now(), self.patience);
+        let deadline = after(Instant::now(), time);
         if let Some(lane) = self.lanes.get_mut(index) {
             lane.deadline = Some(deadline);
         }
-        if self.timer.is_none() {
-            self.timer = Some(Box::pin(sleep_until(deadline)));
+        match &mut self.timer {
+            Some(timer) if timer.deadline() <= deadline => {}
+            Some(timer) => timer.as_mut().reset(deadline),
+            none => *none = Some(Box::pin(sleep_until(deadline))),
         }
     }
 
@@ -146,6 +151,7 @@ impl Exchanges {
             Poll::Ready(Stand::More) => self.woken.push_back(index),
             Poll::Ready(Stand::Idle) => self.idle.push(index),
             Poll::Ready(Stand::Vacant) => self.vacant.push(index),
+            Poll::Pending if lane.is_settling() => self.limit(index, SETTLE),
             Poll::Pending => {}
         }
         if let Some(lane) = self.lanes.get_mut(index)
@@ -159,7 +165,7 @@ impl Exchanges {
             && lane.is_busy()
             && lane.calls.is_empty()
         {
-            self.limit(index);
+            self.limit(index, self.patience);
         }
     }
 

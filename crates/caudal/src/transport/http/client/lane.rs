@@ -37,7 +37,8 @@ pub(super) struct Lane {
     /// Whether the request was given back once already.
     again: bool,
     pub(super) calls: Calls,
-    /// When a request that no call waits for has taken too long.
+    /// When a request that no call waits for has taken too long, or its connection to be
+    /// ready for the next.
     pub(super) deadline: Option<Instant>,
 }
 
@@ -86,6 +87,11 @@ impl Lane {
 
     pub(super) fn is_busy(&self) -> bool {
         !matches!(self.stage, Stage::Free | Stage::Settling)
+    }
+
+    /// Whether its exchange is done, and its connection not ready yet.
+    pub(super) fn is_settling(&self) -> bool {
+        matches!(self.stage, Stage::Settling)
     }
 
     /// Whether no response to its request has begun.
@@ -265,7 +271,7 @@ impl Lane {
             Some(sender) => ready!(sender.poll_ready(cx)).is_ok(),
             None => false,
         };
-        self.stage = Stage::Free;
+        (self.stage, self.deadline) = (Stage::Free, None);
         if settled {
             return Poll::Ready(Stand::Idle);
         }

@@ -12,9 +12,11 @@ use bytes::BytesMut;
 use http::{HeaderMap, Request, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use tokio::time::timeout;
 
 use super::super::Body;
 use super::super::body::{self, ReadError};
+use super::exchange::SETTLE;
 use super::origin::{Origin, Sender};
 
 /// Connections that are not in use.
@@ -63,9 +65,9 @@ impl Pool {
     ) -> Result<Answer, SendError> {
         // The server may have closed what was idle; then the request comes back.
         while let Some(mut sender) = self.take() {
-            if sender.ready().await.is_err() {
+            let Ok(Ok(())) = timeout(SETTLE, sender.ready()).await else {
                 continue;
-            }
+            };
             match self.send_over(sender, request).await {
                 Err(SendError::NotSent(_, again)) => request = *again,
                 done => return done,
