@@ -135,6 +135,26 @@ async fn the_authority_is_the_host() {
 }
 
 #[tokio::test]
+async fn what_answers_head_has_no_body() {
+    let router = router(&Arc::new(Semaphore::new(0)), &Log::default());
+    let server = start(router, Options::default()).await;
+    let (mut sender, _) = open(&server).await;
+    let gone = if cfg!(feature = "session") { 404 } else { 405 };
+    for (url, status) in [
+        ("http://localhost/rpc", 405),
+        ("http://localhost/rpc?session=x", gone),
+        ("http://localhost/other", 404),
+        ("http://evil.example.com/rpc", 403),
+    ] {
+        let request = Request::head(url).body(String::new()).unwrap();
+        let response = within(sender.send_request(request)).await.unwrap();
+        assert_eq!(response.status(), status, "{url}");
+        let body = within(response.collect()).await;
+        assert!(body.unwrap().to_bytes().is_empty(), "{url}");
+    }
+}
+
+#[tokio::test]
 async fn a_stream_that_is_reset_cancels_its_handler_and_no_other() {
     let (gate, log) = (Arc::new(Semaphore::new(0)), Log::default());
     let server = start(router(&gate, &log), Options::default()).await;

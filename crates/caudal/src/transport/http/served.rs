@@ -12,6 +12,7 @@ use super::body::Body;
 use super::linger::Lingering;
 use super::plain;
 use super::serve::{Place, Visit};
+use super::service::is_bare;
 use crate::handler::BoxFuture;
 
 /// The answer to a request.
@@ -26,12 +27,14 @@ pub(super) struct Served {
     /// Until there is an answer.
     visit: Option<Visit>,
     version: Version,
+    is_bare: bool,
 }
 
 impl Served {
     pub(super) fn new(request: Request<Incoming>, visit: Visit) -> Self {
         Self {
             version: request.version(),
+            is_bare: is_bare(request.method(), request.version()),
             request: Some(request),
             rest: None,
             visit: Some(visit),
@@ -65,6 +68,9 @@ impl Future for Served {
             this.visit = Some(visit);
             return Poll::Pending;
         };
+        if this.is_bare {
+            *response.body_mut() = Body::empty();
+        }
         if this.version == Version::HTTP_2 {
             // There may be many at once.
             visit.owe(response.body());

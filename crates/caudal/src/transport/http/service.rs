@@ -13,7 +13,7 @@ use bytes::Bytes;
 use caudal_core::{FrameError, JsonRpcError};
 use http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use super::body::{self, Body, ReadError, Room, Whole};
 use super::guard::{self, Guard, Own, Seen};
@@ -219,11 +219,16 @@ impl Http {
         B: http_body::Body + Send + 'static,
     {
         let (mut head, body) = request.into_parts();
+        let is_bare = is_bare(&head.method, head.version);
         let mut body = pin!(body);
-        match self.begin(&mut head, body.as_mut()) {
+        let mut response = match self.begin(&mut head, body.as_mut()) {
             Ok(response) => response,
             Err(rest) => self.finish(&mut head, body, rest).await,
+        };
+        if is_bare {
+            *response.body_mut() = Body::empty();
         }
+        response
     }
 
     /// Answers a request as far as nobody must be waited for, which is most of them.
@@ -444,6 +449,12 @@ impl Http {
         let status = self.status(Some(&text), StatusCode::PAYLOAD_TOO_LARGE);
         json(status, text)
     }
+}
+
+/// Whether the body of the answer must be left out. hyper does that itself, but not over
+/// HTTP/2, where a client resets the stream of one that answers HEAD with it.
+pub(super) fn is_bare(method: &Method, version: Version) -> bool {
+    version == Version::HTTP_2 && *method == Method::HEAD
 }
 
 fn not_json() -> Response<Body> {
