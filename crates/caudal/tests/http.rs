@@ -326,8 +326,22 @@ async fn foreign_hosts_and_origins_are_refused() {
         let answer = ask(&server, "POST", &format!("Host: {host}\r\n")).await;
         assert_eq!(answer.status, status, "{host}: {answer:?}");
     }
+    for two in [
+        "Host: localhost\r\nHost: evil.example.com\r\n",
+        "Host: localhost\r\nHost: localhost\r\n",
+        "Origin: http://localhost\r\nOrigin: https://evil.example.com\r\n",
+        "Origin: https://evil.example.com\r\nOrigin: http://localhost\r\n",
+    ] {
+        assert_eq!(ask(&server, "POST", two).await.status, 400, "{two}");
+    }
+    // The URL of a proxy's request is no way around.
+    let mut wire = Wire::to(&server).await;
     let two = "Host: localhost\r\nHost: evil.example.com\r\n";
-    assert_eq!(ask(&server, "POST", two).await.status, 400);
+    wire.send(&format!(
+        "OPTIONS http://localhost/rpc HTTP/1.1\r\n{two}\r\n"
+    ))
+    .await;
+    assert_eq!(wire.answer().await.status, 400);
     let origins = [
         ("https://app.example.com", 200),
         ("http://localhost", 200),

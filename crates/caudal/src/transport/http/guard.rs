@@ -42,8 +42,10 @@ pub(crate) enum Own {
 /// What every request is asked for, found in one pass: a look for each costs more.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen<'h> {
-    /// None also if there are two: nobody knows which one the others have believed.
     host: Option<&'h HeaderValue>,
+    /// Whether there are two hosts or origins: nobody knows which one the others have
+    /// believed.
+    is_torn: bool,
     pub(super) origin: Option<&'h HeaderValue>,
     pub(super) content_type: Option<&'h HeaderValue>,
     /// Whether the body is said to be packed.
@@ -53,15 +55,13 @@ pub(super) struct Seen<'h> {
 impl<'h> Seen<'h> {
     pub(super) fn of(headers: &'h HeaderMap) -> Self {
         let mut seen = Self::default();
-        let mut hosts = 0;
         for (name, value) in headers {
             if name == HOST {
-                hosts += 1;
-                seen.host = (hosts == 1).then_some(value);
+                seen.is_torn |= seen.host.replace(value).is_some();
             } else if name == CONTENT_TYPE {
                 seen.content_type = seen.content_type.or(Some(value));
             } else if name == ORIGIN {
-                seen.origin = seen.origin.or(Some(value));
+                seen.is_torn |= seen.origin.replace(value).is_some();
             } else if name == CONTENT_ENCODING {
                 seen.is_encoded |= !value.as_bytes().eq_ignore_ascii_case(b"identity");
             }
@@ -88,6 +88,10 @@ impl Guard {
     ) -> Result<(), Box<Response<Body>>> {
         let refuse = |status, text| Err(Box::new(plain(status, text)));
         let origin = seen.origin;
+        if seen.is_torn {
+            let text = "there may be one Host and one Origin, and not two\n";
+            return refuse(StatusCode::BAD_REQUEST, text);
+        }
         let Some(host) = host(request, seen) else {
             return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
         };
@@ -152,9 +156,10 @@ fn is_foreign(request: &Parts) -> bool {
     site.is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// The host that a request was sent to, with its port; none if it was sent to two.
+/// The host that a request was sent to, with its port.
 fn host<'r>(request: &'r Parts, seen: Seen<'r>) -> Option<&'r [u8]> {
-    // HTTP/2 has it in its own place, and it wins over the header.
+    // HTTP/2 has it in its own place, and so may what comes by a proxy; it wins over the
+    // header.
     match request.uri.authority() {
         Some(authority) => Some(authority.as_str().as_bytes()),
         None => seen.host.map(HeaderValue::as_bytes),
