@@ -1,9 +1,14 @@
 //! The receiver of webhooks as an application sees it.
 #![cfg(feature = "webhook")]
+#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::time::Duration;
 
+use caudal::http::{Options, fault};
 use caudal::webhook::{Receiver, UrlError};
+use caudal::{CallError, Config, Router};
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -43,20 +48,29 @@ async fn a_receiver_is_a_service() {
     }
 }
 
-#[tokio::test]
-async fn a_receiver_mounts_into_hyper() {
+/// A receiver on an address of its own.
+async fn mounted() -> (Receiver, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let receiver = Receiver::new(&format!("http://{address}/hook")).unwrap();
+    let served = receiver.clone();
     tokio::spawn(async move {
-        let (socket, _) = listener.accept().await.unwrap();
-        let service = service_fn(move |request: Request<Incoming>| {
-            let mut receiver = receiver.clone();
-            async move { receiver.call(request).await }
-        });
-        let server = hyper::server::conn::http1::Builder::new();
-        let _ = server.serve_connection(TokioIo::new(socket), service).await;
+        while let Ok((socket, _)) = listener.accept().await {
+            let receiver = served.clone();
+            let service = service_fn(move |request: Request<Incoming>| {
+                let mut receiver = receiver.clone();
+                async move { receiver.call(request).await }
+            });
+            let server = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(server.serve_connection(TokioIo::new(socket), service));
+        }
     });
+    (receiver, address)
+}
+
+#[tokio::test]
+async fn a_receiver_mounts_into_hyper() {
+    let (_receiver, address) = mounted().await;
     let mut socket = TcpStream::connect(address).await.unwrap();
     let request = "POST /hook?hook=x HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
                    content-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
@@ -64,6 +78,32 @@ async fn a_receiver_mounts_into_hyper() {
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
+    let router = Router::new()
+        .method("large", |(size,): (usize,)| Ok("x".repeat(size)))
+        .method("add", |(a, b): (i64, i64)| Ok(a + b));
+    let mut options = Options::default();
+    options.private_webhooks = true;
+    let serve = caudal::serve("http://127.0.0.1:0/rpc", router).http(options);
+    let server = serve.await.unwrap();
+    let (receiver, _) = mounted().await;
+    let mut config = Config::default();
+    config.policy.max_message = 10_000;
+    let url = server.endpoint().to_string();
+    let peer = caudal::connect(&*url).config(config).webhook(&receiver);
+    let peer = peer.await.unwrap();
+    for size in [10_000, 3_000_000] {
+        let large = peer.call::<_, String>("large", (size,));
+        let error = large.timeout(Duration::from_secs(20)).await.unwrap_err();
+        let CallError::Remote(error) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(error.code, fault::TOO_LARGE, "{size}");
+        assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use caudal_core::{CloseReason, Message, Policy, decode};
+use caudal_core::{CloseReason, Message, decode};
 
 use super::Receiver;
 use super::receiver::Hook;
@@ -13,7 +13,9 @@ use crate::config::Config;
 use crate::endpoint::Target;
 use crate::transport::Transport;
 use crate::transport::http::ClientOptions;
-use crate::transport::session::client::{Ended, Frame, Frames, Session, SessionTransport};
+use crate::transport::session::client::{
+    Ended, Frame, Frames, Session, SessionTransport, pass_over,
+};
 
 /// No server makes a client say more often that it is there.
 const OFTEN: Duration = Duration::from_millis(100);
@@ -36,10 +38,10 @@ pub(crate) async fn connect(
             return Err(error);
         }
     };
-    let (stays, policy) = (Arc::clone(&session), config.policy);
+    let (stays, listens) = (Arc::clone(&session), Arc::clone(&session));
     let transport = SessionTransport::start(session, move |frames| async move {
         tokio::select! {
-            reason = listen(hook, frames, policy) => Some(reason),
+            reason = listen(hook, frames, &listens) => Some(reason),
             ended = stays.stay(pause(timeout)) => Some(ended.into()),
         }
     });
@@ -56,13 +58,18 @@ fn pause(timeout: Duration) -> Duration {
 }
 
 /// Passes on what comes, until nothing more will.
-async fn listen(mut hook: Hook, frames: Frames, policy: Policy) -> CloseReason {
-    while let Some(message) = poll_fn(|cx| hook.poll_frame(cx)).await {
+async fn listen(mut hook: Hook, frames: Frames, session: &Session) -> CloseReason {
+    while let Some(letter) = poll_fn(|cx| hook.poll_letter(cx)).await {
+        let message = letter.text;
+        if letter.is_cut {
+            pass_over(session, &frames, &message).await;
+            continue;
+        }
         // The last one is empty.
         if message.is_empty() {
             return Ended::Over.into();
         }
-        if let Message::Invalid(invalid) = decode(&message, &policy)
+        if let Message::Invalid(invalid) = decode(&message, &session.policy)
             && invalid.wants_answer()
         {
             tracing::warn!(target: "caudal", cause = %invalid.cause, "what came is no message");

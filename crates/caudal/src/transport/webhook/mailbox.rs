@@ -1,25 +1,28 @@
 //! Deliveries on their way from the web server to the connection that they are for.
 
 use std::collections::VecDeque;
-use std::pin::pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::sign::{ID, Key, SIGNATURE, Signed, TIMESTAMP, digits};
+use super::sign::{ID, Key, SIGNATURE, Signed, Sum, TIMESTAMP, digits};
 use crate::config::Config;
-use crate::transport::http::{Body, ReadError, is_json, plain, read};
+use crate::transport::http::{Body, is_json, plain};
 
 /// How long a delivery waits for room, or for the secret.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a message costs on top of its bytes.
 const OVERHEAD: usize = 64;
+/// So much is kept of one that is too large: an id within may have 1 KiB.
+const HEAD: usize = 2 << 10;
 
 /// Messages between the web server and the connection that they are for.
 pub(super) struct Mailbox {
@@ -37,10 +40,25 @@ struct State {
     /// The number of the last message that was accepted. It is all the memory that
     /// is needed against replays: nothing up to it is accepted again.
     last: u64,
-    queue: VecDeque<Bytes>,
+    queue: VecDeque<Letter>,
     held: usize,
     ended: bool,
     waker: Option<Waker>,
+}
+
+/// A message.
+#[derive(Clone, Debug)]
+pub(super) struct Letter {
+    pub(super) text: Bytes,
+    /// Whether it is larger than messages may be: then these are its first bytes.
+    pub(super) is_cut: bool,
+}
+
+/// What has come of a delivery.
+enum Read {
+    Whole(Bytes),
+    /// The first bytes of one that is too large, and what all of it is signed by.
+    Cut(Bytes, [u8; 32]),
 }
 
 /// Why a delivery is not accepted.
@@ -48,7 +66,6 @@ struct State {
 pub(super) enum Refusal {
     Unknown,
     Type,
-    TooLarge,
     Slow,
     Broken,
     Forged,
@@ -78,19 +95,19 @@ impl Mailbox {
     }
 
     /// The next message; `None` at the end.
-    pub(super) fn poll_frame(&self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    pub(super) fn poll_letter(&self, cx: &mut Context<'_>) -> Poll<Option<Letter>> {
         let mut state = lock(&self.state);
-        let Some(frame) = state.queue.pop_front() else {
+        let Some(letter) = state.queue.pop_front() else {
             if state.ended {
                 return Poll::Ready(None);
             }
             state.waker = Some(cx.waker().clone());
             return Poll::Pending;
         };
-        state.held -= frame.len() + OVERHEAD;
+        state.held -= letter.text.len() + OVERHEAD;
         drop(state);
         self.changed.notify_waiters();
-        Poll::Ready(Some(frame))
+        Poll::Ready(Some(letter))
     }
 
     /// Reads a delivery, checks it, and puts it into the queue; waits a while if
@@ -110,29 +127,69 @@ impl Mailbox {
         let id = only(headers, &ID)?;
         let timestamp = only(headers, &TIMESTAMP)?;
         let signatures = only(headers, &SIGNATURE)?;
-        let body = read(body, self.largest, self.slowest).await;
-        let body = body.map_err(|error| match error {
-            ReadError::TooLarge => Refusal::TooLarge,
-            ReadError::Slow => Refusal::Slow,
-            ReadError::Broken | ReadError::NoRoom => Refusal::Broken,
-        })?;
         let signed = Signed {
             id,
             timestamp,
             signatures,
-            body: &body,
+        };
+        let body = pin!(body);
+        let read = self.read(body, &signed);
+        let read = match self.slowest.is_zero() {
+            true => read.await?,
+            false => timeout(self.slowest, read)
+                .await
+                .map_err(|_| Refusal::Slow)??,
         };
         let until = Instant::now() + PATIENCE;
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            if lock(&self.state).offer(&signed, self.room, now)? {
+            if lock(&self.state).offer(&signed, &read, self.room, now)? {
                 return Ok(());
             }
             if timeout_at(until, changed).await.is_err() {
                 return Err(Refusal::Full);
             }
         }
+    }
+
+    /// Reads a body to its end. What is too large would be sent again and again if it
+    /// was refused, and nothing after it: so it is passed over, if it is signed.
+    async fn read<B: http_body::Body>(
+        &self,
+        mut body: Pin<&mut B>,
+        signed: &Signed<'_>,
+    ) -> Result<Read, Refusal> {
+        let (mut text, mut sum): (_, Option<Sum>) = (BytesMut::new(), None);
+        while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+            let Ok(mut data) = frame.map_err(|_| Refusal::Broken)?.into_data() else {
+                continue;
+            };
+            if sum.is_none() && text.len() + data.remaining() > self.largest {
+                let state = lock(&self.state);
+                let key = state.key.as_ref().ok_or(Refusal::Full)?;
+                let mut begun = key.begin(signed.id, signed.timestamp);
+                begun.add(&text);
+                sum = Some(begun);
+                text = BytesMut::from(text.get(..HEAD).unwrap_or(&text));
+            }
+            let Some(sum) = &mut sum else {
+                text.put(data);
+                continue;
+            };
+            while data.has_remaining() {
+                let piece = data.chunk();
+                sum.add(piece);
+                let room = HEAD.saturating_sub(text.len());
+                text.extend_from_slice(piece.get(..room).unwrap_or(piece));
+                let size = piece.len();
+                data.advance(size);
+            }
+        }
+        Ok(match sum {
+            Some(sum) => Read::Cut(text.freeze(), sum.finish()),
+            None => Read::Whole(text.freeze()),
+        })
     }
 
     /// Nothing is accepted any more.
@@ -147,14 +204,28 @@ impl Mailbox {
 
 impl State {
     /// Accepts a delivery; `false` if it has to wait.
-    fn offer(&mut self, signed: &Signed<'_>, room: usize, now: u64) -> Result<bool, Refusal> {
+    fn offer(
+        &mut self,
+        signed: &Signed<'_>,
+        read: &Read,
+        room: usize,
+        now: u64,
+    ) -> Result<bool, Refusal> {
         if self.ended {
             return Err(Refusal::Unknown);
         }
         let Some(key) = &self.key else {
             return Ok(false);
         };
-        key.verify(signed, now).map_err(|_| Refusal::Forged)?;
+        let mac = || match read {
+            Read::Whole(body) => {
+                let mut sum = key.begin(signed.id, signed.timestamp);
+                sum.add(body);
+                sum.finish()
+            }
+            Read::Cut(_, mac) => *mac,
+        };
+        signed.verify(now, mac).map_err(|_| Refusal::Forged)?;
         let number = number(signed.id).ok_or(Refusal::Id)?;
         if number <= self.last {
             return Ok(true);
@@ -162,7 +233,11 @@ impl State {
         if number - self.last > 1 {
             return Err(Refusal::Order);
         }
-        let size = signed.body.len() + OVERHEAD;
+        let (text, is_cut) = match read {
+            Read::Whole(text) => (text, false),
+            Read::Cut(head, _) => (head, true),
+        };
+        let size = text.len() + OVERHEAD;
         // One message may pass the limit, so that none is too large.
         if self.held > 0 && self.held + size > room {
             return Ok(false);
@@ -170,7 +245,8 @@ impl State {
         self.last = number;
         self.held += size;
         // A copy, because what was read may be a small part of a large buffer.
-        self.queue.push_back(Bytes::copy_from_slice(signed.body));
+        let text = Bytes::copy_from_slice(text);
+        self.queue.push_back(Letter { text, is_cut });
         self.wake();
         Ok(true)
     }
@@ -208,7 +284,6 @@ impl From<Refusal> for Response<Body> {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "send JSON, with `Content-Type: application/json`\n",
             ),
-            Refusal::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "this is too large\n"),
             Refusal::Slow => (StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
             Refusal::Broken => (StatusCode::BAD_REQUEST, "the body could not be read\n"),
             Refusal::Forged => (
@@ -407,7 +482,6 @@ mod tests {
         let mut request = setup.signed(1, "a");
         request.headers_mut().remove(CONTENT_TYPE);
         assert_eq!(setup.status(request).await, 415);
-        assert_eq!(setup.post(1, &"x".repeat(101)).await, 413);
         assert_eq!(setup.post(1, &"x".repeat(100)).await, 204);
         for url in ["/", "/?hook", "/?hook=", "/?hook=mine", "/?hook=mine&x=y"] {
             let mut request = setup.signed(2, "a");
@@ -416,6 +490,31 @@ mod tests {
         }
         assert!(matches!(setup.frame(), Poll::Ready(Some(_))));
         assert_eq!(setup.frame(), Poll::Pending);
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_is_passed_over_if_it_is_signed() {
+        let mut config = Config::default();
+        config.policy.max_message = 100;
+        let mut setup = Setup::new(&config);
+        let large = "x".repeat(101);
+        let other = Key::random()
+            .unwrap()
+            .sign("msg_x_1", NOW, large.as_bytes());
+        let forged = setup.request("msg_x_1", NOW, &other, &large);
+        assert_eq!(setup.status(forged).await, 401);
+        for (number, size) in [(1, 101), (2, HEAD + 1), (3, 100)] {
+            assert_eq!(setup.post(number, &"x".repeat(size)).await, 204, "{size}");
+            let cx = &mut Context::from_waker(Waker::noop());
+            let Poll::Ready(Some(letter)) = setup.hook.poll_letter(cx) else {
+                panic!("nothing was accepted of {size}");
+            };
+            assert_eq!(letter.is_cut, size > 100, "{size}");
+            assert_eq!(letter.text.len(), size.min(HEAD));
+        }
+        // Without the secret nobody can tell yet.
+        let early = Setup::early(&config);
+        assert_eq!(early.post(1, &large).await, 503);
     }
 
     #[tokio::test(start_paused = true)]

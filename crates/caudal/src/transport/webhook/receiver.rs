@@ -13,7 +13,7 @@ use http::header::ALLOW;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 
-use super::mailbox::{Mailbox, Refusal, lock};
+use super::mailbox::{Letter, Mailbox, Refusal, lock};
 use super::register::random_name;
 use super::sign::Key;
 use super::target::{HookUrl, UrlError};
@@ -52,7 +52,6 @@ const QUERY: &str = "hook";
 /// | 405 | it is no POST |
 /// | 408 | the body took longer than [`Config::message_timeout`] |
 /// | 409 | a message before it is missing |
-/// | 413 | it is larger than `policy.max_message` |
 /// | 415 | it does not say that it is JSON |
 /// | 503 | more than [`Limits::queue`](crate::Limits::queue) bytes wait to be handled |
 ///
@@ -223,8 +222,15 @@ impl Hook {
     }
 
     /// The next message; `None` when the receiver is gone.
+    pub(super) fn poll_letter(&mut self, cx: &mut Context<'_>) -> Poll<Option<Letter>> {
+        self.mailbox.poll_letter(cx)
+    }
+
+    /// The same as text.
+    #[cfg(test)]
     pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        self.mailbox.poll_frame(cx)
+        let letter = self.poll_letter(cx);
+        letter.map(|letter| letter.map(|letter| letter.text))
     }
 }
 

@@ -58,32 +58,33 @@ impl Key {
         format!("v1,{}", STANDARD.encode(mac))
     }
 
-    /// Checks what came with a message against the time.
-    pub(crate) fn verify(&self, signed: &Signed<'_>, now: u64) -> Result<(), VerifyError> {
-        let timestamp = digits(signed.timestamp).ok_or(VerifyError::Malformed)?;
-        if now.abs_diff(timestamp) > WINDOW {
-            return Err(VerifyError::Timestamp);
+    /// Begins with a message whose body comes in pieces.
+    pub(crate) fn begin(&self, id: &[u8], timestamp: &[u8]) -> Sum {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of HMAC may have any length");
+        for part in [id, b".", timestamp, b"."] {
+            mac.update(part);
         }
-        let mac = self.mac(signed.id, signed.timestamp, signed.body);
-        // All are compared, so that the time does not tell which one was right.
-        let candidates = signed.signatures.split(|byte| *byte == b' ');
-        let found = candidates.fold(Choice::from(0), |found, candidate| {
-            let text = candidate.strip_prefix(b"v1,").unwrap_or_default();
-            let given = STANDARD.decode(text).unwrap_or_default();
-            found | given.ct_eq(&mac)
-        });
-        bool::from(found)
-            .then_some(())
-            .ok_or(VerifyError::Signature)
+        Sum(mac)
     }
 
     fn mac(&self, id: &[u8], timestamp: &[u8], body: &[u8]) -> [u8; 32] {
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of HMAC may have any length");
-        for part in [id, b".", timestamp, b".", body] {
-            mac.update(part);
-        }
-        mac.finalize().into_bytes().into()
+        let mut sum = self.begin(id, timestamp);
+        sum.add(body);
+        sum.finish()
+    }
+}
+
+/// What a message is signed by, as far as it has come.
+pub(crate) struct Sum(Hmac<Sha256>);
+
+impl Sum {
+    pub(crate) fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    pub(crate) fn finish(self) -> [u8; 32] {
+        self.0.finalize().into_bytes().into()
     }
 }
 
@@ -93,13 +94,37 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A message and its three headers, as they came.
+/// The three headers of a message, as they came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signed<'a> {
     pub(crate) id: &'a [u8],
     pub(crate) timestamp: &'a [u8],
     pub(crate) signatures: &'a [u8],
-    pub(crate) body: &'a [u8],
+}
+
+impl Signed<'_> {
+    /// Checks them against the time and against what the message should be signed by.
+    pub(crate) fn verify(
+        &self,
+        now: u64,
+        mac: impl FnOnce() -> [u8; 32],
+    ) -> Result<(), VerifyError> {
+        let timestamp = digits(self.timestamp).ok_or(VerifyError::Malformed)?;
+        if now.abs_diff(timestamp) > WINDOW {
+            return Err(VerifyError::Timestamp);
+        }
+        let mac = mac();
+        // All are compared, so that the time does not tell which one was right.
+        let candidates = self.signatures.split(|byte| *byte == b' ');
+        let found = candidates.fold(Choice::from(0), |found, candidate| {
+            let text = candidate.strip_prefix(b"v1,").unwrap_or_default();
+            let given = STANDARD.decode(text).unwrap_or_default();
+            found | given.ct_eq(&mac)
+        });
+        bool::from(found)
+            .then_some(())
+            .ok_or(VerifyError::Signature)
+    }
 }
 
 /// Why a message is not believed.
@@ -136,9 +161,10 @@ mod tests {
             id: id.as_bytes(),
             timestamp: timestamp.as_bytes(),
             signatures: signatures.as_bytes(),
-            body,
         };
-        Key::parse(KEY).unwrap().verify(&signed, TIME)
+        let mut sum = Key::parse(KEY).unwrap().begin(signed.id, signed.timestamp);
+        body.chunks(3).for_each(|piece| sum.add(piece));
+        signed.verify(TIME, || sum.finish())
     }
 
     #[test]

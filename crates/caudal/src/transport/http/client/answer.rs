@@ -348,7 +348,7 @@ impl Fault {
     }
 
     /// The error as the answer to a call.
-    #[cfg(any(feature = "sse", feature = "polling"))]
+    #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
     pub(crate) fn answer(&self, id: Id<'_>) -> Bytes {
         let mut frame = BytesMut::new();
         encode::error(&mut frame, id, &self.error);

@@ -6,7 +6,7 @@
 //!   └→ frames, in order, and the reason why there are no more
 //! ```
 
-#[cfg(any(feature = "sse", feature = "polling"))]
+#[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
 mod oversized;
 mod tries;
 mod uplink;
@@ -38,7 +38,7 @@ use crate::transport::http::client::refusal::{http_status, location};
 use crate::transport::http::{Body, ClientOptions, StatusError};
 use crate::transport::{ReceiveError, Transport};
 
-#[cfg(any(feature = "sse", feature = "polling"))]
+#[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
 pub(crate) use oversized::pass_over;
 pub(crate) use tries::Tries;
 use uplink::Uplink;
@@ -82,7 +82,7 @@ pub(crate) struct Session {
 pub(crate) enum Frame {
     Message(Bytes),
     /// One that was too large, and no answer.
-    #[cfg(any(feature = "sse", feature = "polling"))]
+    #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
     Dropped,
     End(CloseReason),
 }
@@ -467,7 +467,7 @@ impl Transport for SessionTransport {
                 self.frame = frame;
                 Poll::Ready(Ok(Some(&self.frame)))
             }
-            #[cfg(any(feature = "sse", feature = "polling"))]
+            #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
             Some(Frame::Dropped) => Poll::Ready(Err(ReceiveError::Dropped)),
             Some(Frame::End(reason)) => Poll::Ready(Err(ReceiveError::Closed(reason))),
             None => Poll::Ready(Ok(None)),
