@@ -83,6 +83,12 @@ async fn a_get_says_what_it_wants_to_hear() {
     for accept in ["Accept: */*", "Accept: text/html", "X: y"] {
         assert_eq!(raw.ask("GET", "/", &[accept], "").await.status, 405);
     }
+    // A message by the wrong verb is not lost in a session that nobody asked for.
+    for message in [INITIALIZE, ""] {
+        let reply = raw.ask("GET", "/", &[ACCEPT_JSON, JSON], message).await;
+        assert_eq!(reply.status, 405, "{message}");
+        assert!(reply.header("allow").unwrap().contains("POST"));
+    }
     assert_eq!(raw.ask("DELETE", "/", &[], "").await.status, 405);
     assert_eq!(site.server.connections(), 1, "no session was opened");
     let mut client = site.open().await;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "polling")]
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
@@ -126,15 +128,17 @@ enum Way {
 
 impl Way {
     /// What a GET asks for. Whoever takes anything in a session wants to listen; a
-    /// browser that happens to come by does not.
+    /// browser that happens to come by does not, nor who sends a message by the wrong verb.
     fn of(head: &Parts, in_session: bool) -> Option<Self> {
         let anything = in_session && head::accepts_anything(&head.headers);
+        #[cfg(feature = "polling")]
+        let sends = !in_session && head.headers.contains_key(CONTENT_TYPE);
         #[cfg(feature = "sse")]
         if head::accepts(&head.headers, head::EVENTS) {
             return Some(Self::Events);
         }
         #[cfg(feature = "polling")]
-        if anything || head::accepts(&head.headers, head::JSON) {
+        if anything || !sends && head::accepts(&head.headers, head::JSON) {
             return Some(Self::Poll);
         }
         #[cfg(feature = "sse")]
