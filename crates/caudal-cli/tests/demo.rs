@@ -1,4 +1,4 @@
-//! The ticks of the demo methods.
+//! The demo methods: what they count, and their ticks.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::time::Duration;
@@ -114,4 +114,34 @@ async fn limits_hold_at_and_past() {
     }
     let sum: Result<i64, _> = peer.call("add", (i64::MAX, 1)).await;
     assert!(matches!(sum, Err(CallError::Remote(error)) if error.code == -32602));
+}
+
+#[tokio::test]
+async fn whole_numbers_are_counted_to_the_last_digit() {
+    let (peer, _server, _ticks) = connected();
+    for (method, params, result) in [
+        ("subtract", "[9007199254740994,1]", "9007199254740993"),
+        (
+            "subtract",
+            "[-9223372036854775807,1]",
+            "-9223372036854775808",
+        ),
+        ("subtract", "[2.5,0.5]", "2"),
+        ("subtract", r#"{"minuend":2.5,"subtrahend":2}"#, "0.5"),
+        ("sum", "[9223372036854775807,1,-2]", "9223372036854775806"),
+        ("sum", "[9223372036854775807,1]", "9.223372036854775808e18"),
+        ("sum", "[]", "0"),
+    ] {
+        let params: Value = serde_json::from_str(params).unwrap();
+        let expected: Value = serde_json::from_str(result).unwrap();
+        let answer: Value = peer.call(method, &params).await.unwrap();
+        assert_eq!(answer, expected, "{method} {params}");
+    }
+    for params in [json!([1e308, 1e308]), json!([1, "2"])] {
+        let refused = peer.call::<_, Value>("sum", &params).await;
+        let CallError::Remote(error) = refused.unwrap_err() else {
+            panic!("{params} is answered with an error");
+        };
+        assert_eq!(error.code, -32602, "{params}");
+    }
 }

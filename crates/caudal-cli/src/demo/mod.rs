@@ -48,9 +48,13 @@ pub fn router() -> Router {
                 minuend: a,
                 subtrahend: b,
             })) = params;
-            Ok(number(a - b))
+            let whole = a.whole().zip(b.whole()).map(|(a, b)| a - b);
+            number(whole, a.about() - b.about())
         })
-        .method("sum", |numbers: Vec<f64>| Ok(number(numbers.iter().sum())))
+        .method("sum", |numbers: Vec<Number>| {
+            let whole = numbers.iter().map(|number| number.whole()).sum();
+            number(whole, numbers.iter().map(|number| number.about()).sum())
+        })
         .method("update", nothing)
         .method("notify_hello", nothing)
         .method("notify_sum", nothing)
@@ -86,15 +90,40 @@ pub fn config() -> Config {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Subtract {
-    Positional(f64, f64),
+    Positional(Number, Number),
     Named(Difference),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Difference {
-    minuend: f64,
-    subtrahend: f64,
+    minuend: Number,
+    subtrahend: Number,
+}
+
+/// A whole one is counted with to the last digit.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "a number is wanted")]
+enum Number {
+    Whole(i64),
+    Other(f64),
+}
+
+impl Number {
+    /// With room for what many of them come to.
+    fn whole(self) -> Option<i128> {
+        match self {
+            Self::Whole(number) => Some(number.into()),
+            Self::Other(_) => None,
+        }
+    }
+
+    fn about(self) -> f64 {
+        match self {
+            Self::Whole(number) => number as f64,
+            Self::Other(number) => number,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -107,11 +136,19 @@ fn panics() -> Result<(), JsonRpcError> {
     panic!("boom secret-4711 at /internal/path")
 }
 
-/// Writes a whole number without a fraction.
-fn number(value: f64) -> serde_json::Value {
-    #[expect(clippy::cast_possible_truncation, reason = "it was compared")]
-    match value as i64 {
-        whole if whole as f64 == value => whole.into(),
-        _ => value.into(),
+/// Writes the whole number if there is one that fits, else what it is about, without a
+/// fraction that it does not need.
+fn number(whole: Option<i128>, about: f64) -> Result<serde_json::Number, JsonRpcError> {
+    if let Some(whole) = whole.and_then(|whole| i64::try_from(whole).ok()) {
+        return Ok(whole.into());
     }
+    #[expect(clippy::cast_possible_truncation, reason = "it was compared")]
+    if about.fract() == 0.0 && about.abs() < EXACT {
+        return Ok((about as i64).into());
+    }
+    let too_large = || JsonRpcError::invalid_params().and_data("the result is too large");
+    serde_json::Number::from_f64(about).ok_or_else(too_large)
 }
+
+/// 2^53: up to here an `f64` has every whole number.
+const EXACT: f64 = 9_007_199_254_740_992.0;
