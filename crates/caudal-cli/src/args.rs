@@ -24,7 +24,8 @@ The last four may end in ?framing=FRAMING, which --framing says too:
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  wrong usage: arguments, endpoint or params; or `serve` cannot listen
+  1  wrong usage: arguments, endpoint or params; or `serve` cannot listen; or `call`
+     cannot write the result to stdout
   2  no answer within --timeout; the call may still have run
   3  not let in: the server wants a token, or another one (HTTP 401); or it does not
      let in this caller, or this Host (HTTP 403); or a proxy does not (HTTP 407)
