@@ -56,7 +56,9 @@ impl StateWatch {
     /// # Cancel safety
     /// It can be dropped and called again; no state is lost.
     pub async fn changed(&mut self) -> Option<State> {
-        if self.0.borrow().is_closed() && !self.0.has_changed().unwrap_or(false) {
+        // When the connection is gone it is an error to ask for changes, but `changed`
+        // has the last one still.
+        if matches!(self.0.has_changed(), Ok(false)) && self.0.borrow().is_closed() {
             return None;
         }
         self.0.changed().await.ok()?;

@@ -1355,3 +1355,17 @@ fn a_waker_may_call_back_when_it_is_dropped() {
         .recv_timeout(Duration::from_secs(5))
         .expect("it hangs");
 }
+
+/// Who comes to look when all is over is told how it ended.
+#[tokio::test]
+async fn the_end_is_seen_by_who_looks_after_the_connection_is_gone() {
+    let (peer, other) = Peer::pair(Router::new(), Router::new());
+    let mut states = peer.watch();
+    peer.close();
+    peer.closed().await;
+    drop((peer, other));
+    // Until its task is gone too.
+    sleep(Duration::from_millis(50)).await;
+    assert!(matches!(states.changed().await, Some(State::Closed(_))));
+    assert!(states.changed().await.is_none());
+}
