@@ -1369,3 +1369,13 @@ async fn the_end_is_seen_by_who_looks_after_the_connection_is_gone() {
     assert!(matches!(states.changed().await, Some(State::Closed(_))));
     assert!(states.changed().await.is_none());
 }
+
+/// As for `close`: no time to finish is none to lose what was said.
+#[tokio::test]
+async fn what_was_sent_before_a_shutdown_without_time_arrives() {
+    let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
+    peer.notify("goodbye", ()).await.unwrap();
+    assert!(peer.shutdown(Duration::ZERO).await.is_local());
+    assert_eq!(raw.json().await["method"], "goodbye");
+    raw.end().await;
+}

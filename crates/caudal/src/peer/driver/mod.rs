@@ -284,6 +284,9 @@ impl<T: Transport> Future for Driver<'_, T> {
                 return Poll::Ready(reason);
             }
             let first = early && this.core.pace.is_first();
+                // What was written by then goes out if it can go at once; if not, that is
+                // said beside this reason.
+                let _ = this.send(cx);
             let most = if first { EARLY } else { FRAMES };
             let stop = match this.receive(cx, most) {
                 Ok(stop) => stop,
