@@ -1379,3 +1379,19 @@ async fn what_was_sent_before_a_shutdown_without_time_arrives() {
     assert_eq!(raw.json().await["method"], "goodbye");
     raw.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_ceiling_below_the_timeout_is_one() {
+    let router = Router::new().method("never", || async {
+        std::future::pending::<()>().await;
+        Ok(())
+    });
+    let (peer, _server) = Peer::pair_with(Router::new(), router, &with_dialect(Dialect::lsp()));
+    let begun = Instant::now();
+    let call = peer
+        .call::<_, ()>("never", ())
+        .timeout(Duration::from_secs(2))
+        .extend_on_progress("t", Duration::from_secs(1));
+    assert!(matches!(call.await, Err(CallError::Timeout)));
+    assert!(begun.elapsed() <= Duration::from_millis(1_005));
+}

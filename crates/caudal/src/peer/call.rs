@@ -98,8 +98,10 @@ impl<'a, P, T> Call<'a, P, T> {
         let now = Instant::now();
         let timed = !self.timeout.is_zero();
         let extend = self.extend.as_ref().filter(|_| timed);
+        // The ceiling is one from the start, whether or not there is any progress.
+        let first = extend.map_or(self.timeout, |(_, ceiling)| self.timeout.min(*ceiling));
         CallOptions {
-            deadline: timed.then(|| after(now, self.timeout)),
+            deadline: timed.then(|| after(now, first)),
             idempotent: self.idempotent,
             extend: extend.map(|(token, ceiling)| {
                 Box::new(Extension {
