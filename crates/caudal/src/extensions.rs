@@ -32,7 +32,10 @@ impl Extensions {
             .0
             .write()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        map.insert(TypeId::of::<T>(), Arc::new(value));
+        let old = map.insert(TypeId::of::<T>(), Arc::new(value));
+        // It is dropped without the lock, since it may look in here.
+        drop(map);
+        drop(old);
     }
 
     /// The value of this type, if there is one.

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::Duration;
 
-use caudal::{CallError, Config, Context, Dialect, JsonRpcError, Method, Peer, Router};
+use caudal::{CallError, Config, Context, Dialect, Extensions, JsonRpcError, Method, Peer, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use support::{Log, Raw};
@@ -553,4 +553,23 @@ async fn a_message_that_trickles_in_is_activity() {
     assert!(!server.state().is_closed());
     sleep(Duration::from_secs(1)).await;
     assert!(server.state().is_closed());
+}
+
+/// A value that is replaced may look for others of its kind when it is dropped.
+#[test]
+fn a_value_that_is_replaced_may_look_at_the_others() {
+    struct Nosy(Extensions, std::sync::mpsc::Sender<bool>);
+    impl Drop for Nosy {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0.get::<u32>().is_some());
+        }
+    }
+    let (saw, seen) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let extensions = Extensions::default();
+        extensions.insert(7_u32);
+        extensions.insert(Nosy(extensions.clone(), saw.clone()));
+        extensions.insert(Nosy(Extensions::default(), saw));
+    });
+    assert_eq!(seen.recv_timeout(Duration::from_secs(10)), Ok(true));
 }
