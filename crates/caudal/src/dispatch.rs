@@ -191,7 +191,7 @@ impl Exchange<'_> {
         match catch_unwind(AssertUnwindSafe(|| work(self))) {
             Ok(done) => Some(done),
             Err(payload) => {
-                let error = incident::report_panic(method.as_ref(), &*payload);
+                let error = incident::report_panic(method.as_ref(), payload);
                 // It may have come from a `Drop` after the answer.
                 if !self.answered {
                     self.reply(id, method, Err::<(), _>(error));
@@ -330,7 +330,7 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
             Ok(Invoked::Later(later)) => Dispatched::Later(later),
             Ok(Invoked::Not(other)) => message(router, &other, Traces::default(), exchange),
             Err(payload) => {
-                let error = incident::report_panic(&name, &*payload);
+                let error = incident::report_panic(&name, payload);
                 // It may have come after the answer; or from somebody's `Deserialize`,
                 // and then the id is not known yet.
                 if !exchange.answered {

@@ -57,19 +57,30 @@ pub(crate) fn report(method: &str, cause: impl Into<Box<dyn Error + Send + Sync>
 /// Logs a panic. Its own message has gone to the panic hook already, and the
 /// backtrace with it.
 #[cold]
-pub(crate) fn report_panic(method: &str, payload: &(dyn Any + Send)) -> JsonRpcError {
+pub(crate) fn report_panic(method: &str, payload: Box<dyn Any + Send>) -> JsonRpcError {
     let text = payload
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("of unknown type");
-    report(method, format!("panic: {text}"))
+    let error = report(method, format!("panic: {text}"));
+    discard(payload);
+    error
+}
+
+/// Drops what somebody has panicked with, which may panic again.
+#[cold]
+pub(crate) fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        // And again, without end.
+        Box::leak(again);
+    }
 }
 
 /// Runs what may panic and is owed no answer.
 pub(crate) fn contain(method: &str, work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
-        report_panic(method, &*payload);
+        report_panic(method, payload);
     }
 }
 

@@ -555,6 +555,41 @@ async fn a_message_that_trickles_in_is_activity() {
     assert!(server.state().is_closed());
 }
 
+/// What somebody panics with may panic itself when it is dropped.
+#[tokio::test]
+async fn a_panic_within_a_panic_is_answered_once() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(std::thread::panicking(), "on purpose");
+        }
+    }
+    fn explode() -> Result<(), JsonRpcError> {
+        std::panic::panic_any(Bomb)
+    }
+    let router = Router::new()
+        .method("plain", explode)
+        .method("ready", || async { explode() })
+        .method("later", || async {
+            tokio::task::yield_now().await;
+            explode()
+        })
+        .method("blocking", Method::blocking(explode))
+        .method("ping", || Ok("pong"));
+    let mut config = Config::default();
+    config.tap = Some(Arc::new(|_, _: &[u8]| std::panic::panic_any(Bomb)));
+    let (peer, server) = Peer::pair_with(Router::new(), router, &config);
+    for method in ["plain", "ready", "later", "blocking"] {
+        let answer = peer.call::<_, ()>(method, ()).await;
+        assert!(
+            matches!(&answer, Err(CallError::Remote(error)) if error.code == -32603),
+            "{method}: {answer:?}"
+        );
+    }
+    assert_eq!(peer.call::<_, String>("ping", ()).await.unwrap(), "pong");
+    assert_eq!(server.stats().requests_served, 5);
+}
+
 /// A value that is replaced may look for others of its kind when it is dropped.
 #[test]
 fn a_value_that_is_replaced_may_look_at_the_others() {

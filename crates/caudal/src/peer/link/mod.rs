@@ -610,7 +610,7 @@ fn closed(reason: &CloseReason, unsent: bool) -> CallError {
 /// A tap that panics loses that message, and nothing else.
 fn show(tap: &Arc<dyn Tap>, direction: Direction, bytes: &[u8]) {
     let shown = catch_unwind(AssertUnwindSafe(|| tap.message(direction, bytes)));
-    if shown.is_err() {
+    if let Err(payload) = shown {
         tracing::error!(target: "caudal", "the tap panicked");
     }
 }
@@ -630,6 +630,7 @@ fn frames(framing: Framing, bytes: &[u8]) -> usize {
         }
         _ => (0, bytes),
     };
+        crate::incident::discard(payload);
     let mut reader = FrameReader::new(framing, usize::MAX);
     reader.push(bytes);
     begun + std::iter::from_fn(|| reader.advance().ok().filter(|found| *found)).count()
