@@ -1229,3 +1229,48 @@ async fn not_built_in() {
     );
     assert!(!error.is_recoverable());
 }
+
+/// Who answers and hangs up has answered, though we find out by a write that fails.
+#[tokio::test]
+async fn answers_that_came_before_a_write_failed_are_heard() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::sync::mpsc;
+
+    const CALLS: usize = 3;
+    let scratch = Scratch::new();
+    let listener = std::os::unix::net::UnixListener::bind(scratch.socket()).unwrap();
+    let (go, may_answer) = mpsc::channel();
+    let (has, heard) = mpsc::channel();
+    let (gone, is_gone) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let lines = BufReader::new(socket.try_clone().unwrap()).lines();
+        let calls: Vec<_> = lines.take(CALLS).map(Result::unwrap).collect();
+        has.send(()).unwrap();
+        may_answer.recv().unwrap();
+        for call in calls {
+            let call: Value = serde_json::from_str(&call).unwrap();
+            let answer = json!({"jsonrpc": "2.0", "id": call["id"], "result": 7});
+            writeln!(socket, "{answer}").unwrap();
+        }
+        drop(socket);
+        gone.send(()).unwrap();
+    });
+    let peer = connect(Endpoint::unix(scratch.socket())).await.unwrap();
+    let calls: Vec<_> = (0..CALLS)
+        .map(|_| {
+            let peer = peer.clone();
+            tokio::spawn(async move { peer.call::<_, i64>("seven", ()).await })
+        })
+        .collect();
+    eventually("the calls are sent", || heard.try_recv().is_ok()).await;
+    // Nothing of this runtime runs meanwhile: the answers wait in the socket.
+    go.send(()).unwrap();
+    is_gone.recv().unwrap();
+    peer.notify("more", ()).await.unwrap();
+    for call in calls {
+        assert_eq!(within(call).await.unwrap().unwrap(), 7);
+    }
+    let reason = within(peer.closed()).await;
+    assert!(!reason.is_local(), "{reason}");
+}

@@ -69,6 +69,8 @@ struct Core {
     refusing: bool,
     /// Whether only what is written already is still sent.
     closing: bool,
+    /// Whether nothing can be sent any more.
+    muted: bool,
     /// Why that could not be sent.
     unsendable: Option<io::Error>,
     last_active: Option<Instant>,
@@ -113,6 +115,7 @@ impl<'t, T: Transport> Driver<'t, T> {
                 ending: None,
                 refusing: false,
                 closing: false,
+                muted: false,
                 unsendable: None,
                 last_active: (!idle.is_zero()).then(Instant::now),
                 was_busy: false,
@@ -201,6 +204,10 @@ impl<'t, T: Transport> Driver<'t, T> {
         if core.out.is_empty() && !core.stalled {
             return Ok(());
         }
+        if core.muted {
+            core.lose_output();
+            return Ok(());
+        }
         let before = core.out.len();
         let sent = loop {
             let left = core.out.len();
@@ -237,6 +244,12 @@ impl<'t, T: Transport> Driver<'t, T> {
                     core.stalled = false;
                     core.link.set_unsent(0);
                 }
+                Ok(())
+            }
+            Poll::Ready(Err(error))
+                if core.ending.is_none() && is_gone(&error) && core.link.has_pending() =>
+            {
+                core.mute(error);
                 Ok(())
             }
             // If the other side has ended its output before, and takes no more, it is gone
@@ -432,12 +445,33 @@ impl Core {
         self.link.fail_calls(&reason);
     }
 
+    /// Nobody reads what is sent. Who has answered our calls and gone has answered them all
+    /// the same, so what it has sent before is read, for a while.
+    #[cold]
+    fn mute(&mut self, error: io::Error) {
+        self.muted = true;
+        self.refusing = true;
+        self.ending = Some((CloseReason::failed(error), Instant::now() + FLUSH));
+        if !self.link.reconnects() {
+            self.link.set_state(State::Draining);
+        }
+        self.lose_output();
+    }
+
+    fn lose_output(&mut self) {
+        self.link.count_lost(&self.out);
+        self.out.clear();
+        self.stalled = false;
+        self.link.set_unsent(0);
+    }
+
     /// Whether all is done that had to be done before the end.
     fn is_finished(&self) -> Option<CloseReason> {
         let (reason, _) = self.ending.as_ref()?;
         // Answers to our own calls can still come while there is input.
-        let idle = self.queue.is_empty() && !self.link.is_busy() && !self.link.has_pending();
-        let done = (idle || self.closing)
+        let answered = !self.link.has_pending();
+        let idle = self.queue.is_empty() && !self.link.is_busy() && answered;
+        let done = (idle || self.closing || self.muted && answered)
             && self.out.is_empty()
             && !self.stalled
             && !self.link.is_called();
