@@ -1230,6 +1230,36 @@ async fn not_built_in() {
     assert!(!error.is_recoverable());
 }
 
+/// One that has bound the path, and does not listen yet, has not left it behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 6)]
+async fn of_servers_that_start_at_once_on_a_path_one_has_it() {
+    const SERVERS: usize = 6;
+    let scratch = Scratch::new();
+    for round in 0..300 {
+        if round % 2 == 0 {
+            drop(std::os::unix::net::UnixListener::bind(scratch.socket()).unwrap());
+        }
+        let start = Arc::new(std::sync::Barrier::new(SERVERS));
+        let servers: Vec<_> = (0..SERVERS)
+            .map(|_| {
+                let (start, endpoint) = (Arc::clone(&start), Endpoint::unix(scratch.socket()));
+                tokio::spawn(async move {
+                    start.wait();
+                    serve(endpoint, Router::new()).await
+                })
+            })
+            .collect();
+        let mut listening = Vec::new();
+        for server in servers {
+            listening.extend(server.await.unwrap());
+        }
+        assert_eq!(listening.len(), 1, "in round {round}");
+        for server in listening {
+            server.shutdown(Duration::ZERO).await;
+        }
+    }
+}
+
 /// Who answers and hangs up has answered, though we find out by a write that fails.
 #[tokio::test]
 async fn answers_that_came_before_a_write_failed_are_heard() {

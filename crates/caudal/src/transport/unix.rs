@@ -1,12 +1,15 @@
 //! Unix sockets: for this user alone, and a path left behind is no obstacle.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use caudal_core::Framing;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -47,6 +50,7 @@ impl Listener {
     /// Binds a path with mode 0600. A socket that nobody listens on any more is
     /// replaced; a live one, or a file of another kind, is not.
     pub(super) fn bind(path: &Path) -> io::Result<Self> {
+        let _alone = lock_directory(path);
         if let Ok(metadata) = fs::symlink_metadata(path) {
             if !metadata.file_type().is_socket() {
                 let exists = "the path exists and is not a socket; remove it or choose another";
@@ -82,6 +86,23 @@ impl Listener {
         let (socket, _) = self.listener.accept().await?;
         Ok(stream(socket, &self.path, framing, max_message))
     }
+}
+
+/// Lets one server after the other look at a path and bind it: what another has bound, and
+/// does not listen on yet, looks like a path that was left behind.
+///
+/// Anybody who may read the directory can hold this up, so it is tried for half a second.
+fn lock_directory(path: &Path) -> Option<File> {
+    let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
+    let directory = File::open(parent.unwrap_or(Path::new("."))).ok()?;
+    for _ in 0..100 {
+        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Some(directory),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(5)),
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 /// Whether nobody listens on a socket any more.
