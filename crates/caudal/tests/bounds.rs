@@ -526,3 +526,24 @@ async fn blocking_work_that_outlives_its_connection_is_bounded() {
     drop(open);
     assert!(left <= 2 * LIMIT, "{left} go on");
 }
+
+/// No answer can come any more: nobody need wait for room to ask.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_room_ends_with_the_input() {
+    let mut config = Config::default();
+    config.limits.output = 1;
+    let (peer, mut raw) = Raw::serve_through(64, Router::new(), config);
+    peer.notify("n", ("x".repeat(1_000),)).await.unwrap();
+    let mut waits = Box::pin(peer.call::<_, ()>("m", ()).into_future());
+    assert!(
+        timeout(Duration::from_millis(50), &mut waits)
+            .await
+            .is_err()
+    );
+    raw.close_input().await;
+    let begun = tokio::time::Instant::now();
+    assert!(matches!(waits.await, Err(CallError::AlreadyClosed(_))));
+    let later = peer.call::<_, ()>("m", ()).await;
+    assert!(matches!(later, Err(CallError::AlreadyClosed(_))));
+    assert!(begun.elapsed() < Duration::from_secs(1));
+}

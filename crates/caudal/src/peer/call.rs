@@ -255,11 +255,11 @@ impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
 /// Waits for room, as long as the call may take.
 async fn room_until(link: &Link, deadline: Option<Instant>) -> Result<(), CallError> {
     match deadline {
-        Some(deadline) => timeout_at(deadline, link.wait_for_room())
+        Some(deadline) => timeout_at(deadline, link.wait_for_room(true))
             .await
             .map_err(|_| CallError::Timeout),
         None => {
-            link.wait_for_room().await;
+            link.wait_for_room(true).await;
             Ok(())
         }
     }

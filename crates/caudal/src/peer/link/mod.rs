@@ -331,8 +331,9 @@ impl Link {
         self.output.fetch_min(bytes, Relaxed);
     }
 
-    /// Returns when there may be room, or the connection is closed.
-    pub(crate) async fn wait_for_room(&self) {
+    /// Returns when there may be room, or the connection is closed; if it is a call that
+    /// waits (`asks`), also when no answer can come any more.
+    pub(crate) async fn wait_for_room(&self, asks: bool) {
         /// Whoever stops waiting, for whatever reason, lets the next one look.
         struct Waiter<'a>(&'a Link);
         impl Drop for Waiter<'_> {
@@ -349,7 +350,8 @@ impl Link {
             notified.as_mut().enable();
             {
                 let shared = self.lock();
-                if shared.closed.is_some() || self.has_room(&shared) {
+                let ended = shared.closed.is_some() || asks && shared.pending.closed().is_some();
+                if ended || self.has_room(&shared) {
                     return;
                 }
             }
@@ -549,6 +551,8 @@ impl Link {
         let reason = reason.clone();
         let wakers = shared.fail_calls(&reason);
         let token = shared.token.clone();
+        // Those that wait to be sent need not wait any more.
+        self.room.notify_waiters();
         shared.out = BytesMut::new();
         shared.unsent = 0;
         self.has_output.store(false, Release);

@@ -66,7 +66,7 @@ impl Link {
     ) -> Result<Option<usize>, CallError> {
         let mut guard = self.lock();
         let shared = &mut *guard;
-        if shared.closed.is_none() && !self.has_room(shared) {
+        if shared.pending.closed().is_none() && !self.has_room(shared) {
             return Ok(None);
         }
         let key = self.insert_call(shared, options)?;
@@ -118,7 +118,7 @@ impl Link {
         calls: &[Begun],
     ) -> Result<(), CallError> {
         while !self.try_append_calls(session, frame, calls)? {
-            self.wait_for_room().await;
+            self.wait_for_room(!calls.is_empty()).await;
         }
         Ok(())
     }
