@@ -8,9 +8,10 @@
 
 mod support;
 
-use std::future::IntoFuture;
+use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use caudal::transport::Stream;
@@ -546,4 +547,32 @@ async fn a_call_that_waits_for_room_ends_with_the_input() {
     let later = peer.call::<_, ()>("m", ()).await;
     assert!(matches!(later, Err(CallError::AlreadyClosed(_))));
     assert!(begun.elapsed() < Duration::from_secs(1));
+}
+
+/// What is given up unsent is cut out of the output, and the rest is not moved for each.
+#[tokio::test]
+async fn to_give_up_many_unsent_calls_takes_time_in_proportion() {
+    async fn give_up(calls: usize) -> Duration {
+        let (io, _other) = tokio::io::duplex(1);
+        let mut config = Config::default();
+        config.limits.pending = calls;
+        let stream = Stream::new(io, Framing::Line, 1 << 20);
+        let peer = Peer::start_with(stream, Router::new(), config);
+        let mut cx = TaskContext::from_waker(Waker::noop());
+        let mut waiting: Vec<_> = (0..calls)
+            .map(|n| Box::pin(peer.call::<_, ()>("m", (n,)).into_future()))
+            .collect();
+        for call in &mut waiting {
+            assert!(call.as_mut().poll(&mut cx).is_pending());
+        }
+        let begun = std::time::Instant::now();
+        drop(waiting);
+        assert_eq!(peer.stats().pending, 0);
+        begun.elapsed()
+    }
+    let (few, many) = (give_up(1_000).await, give_up(16_000).await);
+    assert!(
+        many < few.max(Duration::from_millis(2)) * 96,
+        "{few:?} {many:?}"
+    );
 }

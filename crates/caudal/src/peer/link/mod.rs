@@ -10,6 +10,7 @@ mod same;
 
 use std::mem::discriminant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -78,6 +79,9 @@ struct Shared {
     /// What handles and late handlers have to send.
     out: BytesMut,
     /// What the driver has taken over and could not send yet.
+    /// Pieces of it that are never sent, and how many bytes they have.
+    holes: Vec<Range<usize>>,
+    gone: usize,
     unsent: usize,
     /// How often the driver has taken `out` over.
     taken: u64,
@@ -151,6 +155,8 @@ impl Link {
                 unsent: 0,
                 taken: 0,
                 made: 0,
+                holes: Vec::new(),
+                gone: 0,
                 session: 0,
                 pending,
                 calls: Slab::new(),
@@ -322,7 +328,7 @@ impl Link {
 
     /// Whether more may be written. One message may always be.
     fn has_room(&self, shared: &Shared) -> bool {
-        let waits = shared.out.len() + shared.unsent;
+        let waits = shared.out.len() - shared.gone + shared.unsent;
         waits == 0 || waits < self.output.load(Relaxed)
     }
 
@@ -490,6 +496,7 @@ impl Link {
         let (mut lose, mut keep) = (Vec::new(), Vec::new());
         for (key, waiting) in &mut shared.calls {
             if !matches!(waiting.outcome, Outcome::Open(_)) {
+        shared.close_holes();
                 continue;
             }
             let unsent = waiting.written.is_none_or(|written| written == taken);
@@ -558,6 +565,7 @@ impl Link {
         self.has_output.store(false, Release);
         drop(guard);
         token.cancel();
+        (shared.holes, shared.gone) = (Vec::new(), 0);
         self.room.notify_waiters();
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -593,6 +601,8 @@ impl Shared {
             return;
         }
         self.taken += 1;
+        // Where calls stand in it does not matter any more.
+        let _ = self.remove_holes();
         match out.is_empty() {
             true => std::mem::swap(out, &mut self.out),
             false => {

@@ -217,7 +217,7 @@ impl Link {
         self.stats.call_failed();
         if shared.pending.cancel(waiting.id).is_some() {
             match shared.own_piece(&waiting) {
-                Some(piece) => shared.cut(vec![piece]),
+                Some(piece) => shared.cut(piece),
                 None => self.give_up(&mut shared, waiting.id),
             }
         }
@@ -310,16 +310,15 @@ impl Link {
     pub(crate) fn expire(&self) {
         let mut shared = self.lock();
         let due: Vec<_> = shared.pending.expire(Instant::now().into_std()).collect();
-        let (mut pieces, mut sent, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut sent, mut wakers) = (Vec::new(), Vec::new());
         for (id, key) in &due {
             wakers.extend(shared.settle(*key, Err(CallError::Timeout)));
             let call = shared.calls.get(*key);
             match call.and_then(|call| shared.own_piece(call)) {
-                Some(piece) => pieces.push(piece),
+                Some(piece) => shared.cut(piece),
                 None => sent.push(*id),
             }
         }
-        shared.cut(pieces);
         for id in sent {
             self.give_up(&mut shared, id);
         }
@@ -338,13 +337,12 @@ impl Shared {
     /// written may still be.
     pub(super) fn fail_calls(&mut self, reason: &CloseReason) -> Vec<Waker> {
         let failed: Vec<_> = self.pending.close(reason.clone()).collect();
-        let (mut pieces, mut wakers) = (Vec::new(), Vec::new());
+        let mut wakers = Vec::new();
         for (key, _) in failed {
             let piece = self.calls.get(key).and_then(|call| self.own_piece(call));
             wakers.extend(self.settle(key, Err(closed(reason, piece.is_some()))));
-            pieces.extend(piece);
+            piece.into_iter().for_each(|piece| self.cut(piece));
         }
-        self.cut(pieces);
         wakers
     }
 
@@ -360,24 +358,25 @@ impl Shared {
         (alone && self.is_unsent(call)).then(|| call.place.clone())
     }
 
-    /// Cuts these pieces out of the output, and moves up what is behind them.
-    fn cut(&mut self, mut pieces: Vec<Range<usize>>) {
-        pieces.retain(|piece| !piece.is_empty());
-        pieces.sort_unstable_by_key(|piece| piece.start);
-        let Some(first) = pieces.first() else {
+    /// Cuts this piece out of the output. It stays there until so much has gone that to
+    /// move the rest costs little for each piece, or the output is taken over.
+    fn cut(&mut self, piece: Range<usize>) {
+        if piece.is_empty() {
             return;
-        };
-        let mut kept = first.start;
-        let starts = pieces.iter().skip(1).map(|piece| piece.start);
-        let starts = starts.chain([self.out.len()]);
-        // Where each piece ended, and how much is gone up to there.
-        let mut gone = Vec::with_capacity(pieces.len());
-        for (piece, next) in pieces.iter().zip(starts) {
-            self.out.copy_within(piece.end..next, kept);
-            kept += next - piece.end;
-            gone.push((piece.end, next - kept));
         }
-        self.out.truncate(kept);
+        self.gone += piece.len();
+        self.holes.push(piece);
+        if self.gone > (self.out.len() / 2).max(self.calls.len()) {
+            self.close_holes();
+        }
+    }
+
+    /// Removes what was cut out, and says of the calls behind it where they are now.
+    pub(super) fn close_holes(&mut self) {
+        let gone = self.remove_holes();
+        if gone.is_empty() {
+            return;
+        }
         for (_, call) in &mut self.calls {
             if call.written == Some(self.taken) {
                 let before = gone.partition_point(|(end, _)| *end <= call.place.start);
@@ -386,6 +385,28 @@ impl Shared {
                 call.place = call.place.start - gone..call.place.end - gone;
             }
         }
+    }
+
+    /// Moves up what is behind the holes. Returns where each ended, and how much was gone
+    /// up to there.
+    pub(super) fn remove_holes(&mut self) -> Vec<(usize, usize)> {
+        let mut holes = std::mem::take(&mut self.holes);
+        self.gone = 0;
+        holes.sort_unstable_by_key(|hole| hole.start);
+        let Some(first) = holes.first() else {
+            return Vec::new();
+        };
+        let mut kept = first.start;
+        let starts = holes.iter().skip(1).map(|hole| hole.start);
+        let starts = starts.chain([self.out.len()]);
+        let mut gone = Vec::with_capacity(holes.len());
+        for (hole, next) in holes.iter().zip(starts) {
+            self.out.copy_within(hole.end..next, kept);
+            kept += next - hole.end;
+            gone.push((hole.end, next - kept));
+        }
+        self.out.truncate(kept);
+        gone
     }
 
     /// Settles a call, unless it has gone; its caller is to be woken.
