@@ -15,7 +15,7 @@ use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use caudal::transport::Stream;
-use caudal::{CallError, Config, Context, Framing, JsonRpcError, Method, Peer, Router};
+use caudal::{CallError, Config, Context, Dialect, Framing, JsonRpcError, Method, Peer, Router};
 use serde_json::json;
 use support::Raw;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -573,6 +573,43 @@ async fn to_give_up_many_unsent_calls_takes_time_in_proportion() {
     let (few, many) = (give_up(1_000).await, give_up(16_000).await);
     assert!(
         many < few.max(Duration::from_millis(2)) * 96,
+        "{few:?} {many:?}"
+    );
+}
+
+/// A call is found by its id, however many run.
+#[tokio::test]
+async fn to_cancel_many_calls_takes_time_in_proportion() {
+    async fn cancel(calls: usize) -> Duration {
+        let router = Router::new()
+            .method("never", || async {
+                std::future::pending::<()>().await;
+                Ok(())
+            })
+            .method("ping", || Ok("pong"));
+        let mut config = Config::default();
+        (config.limits.pending, config.limits.in_flight) = (2 * calls, 2 * calls);
+        config.dialect = Dialect::lsp();
+        let (peer, server) = Peer::pair_with(Router::new(), router, &config);
+        let mut cx = TaskContext::from_waker(Waker::noop());
+        let mut waiting: Vec<_> = (0..calls)
+            .map(|_| Box::pin(peer.call::<_, ()>("never", ()).into_future()))
+            .collect();
+        for call in &mut waiting {
+            assert!(call.as_mut().poll(&mut cx).is_pending());
+        }
+        peer.call::<_, String>("ping", ()).await.unwrap();
+        assert_eq!(server.stats().in_flight, calls as u64);
+        let begun = std::time::Instant::now();
+        drop(waiting);
+        while server.stats().in_flight > 0 {
+            peer.call::<_, String>("ping", ()).await.unwrap();
+        }
+        begun.elapsed()
+    }
+    let (few, many) = (cancel(1_000).await, cancel(16_000).await);
+    assert!(
+        many < few.max(Duration::from_millis(20)) * 48,
         "{few:?} {many:?}"
     );
 }

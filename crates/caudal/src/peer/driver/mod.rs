@@ -284,6 +284,9 @@ impl<T: Transport> Future for Driver<'_, T> {
         let before = this.core.received;
         for turn in 0..TURNS {
             if let Some(reason) = this.core.look() {
+                // What was written by then goes out if it can go at once; if not, that is
+                // said beside this reason.
+                let _ = this.send(cx);
                 return Poll::Ready(reason);
             }
             for id in this.core.collected.forgotten.drain(..) {
@@ -297,9 +300,6 @@ impl<T: Transport> Future for Driver<'_, T> {
                 return Poll::Ready(reason);
             }
             let first = early && this.core.pace.is_first();
-                // What was written by then goes out if it can go at once; if not, that is
-                // said beside this reason.
-                let _ = this.send(cx);
             let most = if first { EARLY } else { FRAMES };
             let stop = match this.receive(cx, most) {
                 Ok(stop) => stop,

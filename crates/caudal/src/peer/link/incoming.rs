@@ -69,10 +69,12 @@ impl Link {
     /// Cancels what the other side has called under this id.
     pub(crate) fn cancel(&self, id: &SameId) {
         let shared = self.lock();
-        let same = |call: &&RunningCall| call.id.as_ref() == Some(id);
-        let running = shared.running.iter().map(|(_, call)| call);
-        let tokens: Vec<_> = running
-            .filter(same)
+        // Nobody keeps the other side from using an id twice.
+        let same = shared
+            .by_id
+            .range((id.clone(), 0)..=(id.clone(), usize::MAX));
+        let tokens: Vec<_> = same
+            .filter_map(|(_, key)| shared.running.get(*key))
             .map(|call| call.token.clone())
             .collect();
         drop(shared);
@@ -170,8 +172,10 @@ impl Link {
             },
             token,
         };
+        let id = call.id.clone();
         let mut shared = self.lock();
         let key = shared.running.insert(call);
+        shared.by_id.extend(id.map(|id| (id, key)));
         (key, shared.session)
     }
 
@@ -241,6 +245,9 @@ impl Link {
     pub(crate) fn leave(&self, key: usize, holds: bool) {
         let mut shared = self.lock();
         let call = shared.running.remove(key);
+        if let Some(id) = call.id {
+            shared.by_id.remove(&(id, key));
+        }
         self.uncount_in_flight(call.is_request);
         if holds {
             self.barriers.fetch_sub(1, AcqRel);

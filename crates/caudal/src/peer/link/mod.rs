@@ -8,9 +8,10 @@ mod incoming;
 mod outgoing;
 mod same;
 
+use std::collections::BTreeSet;
 use std::mem::discriminant;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -78,10 +79,10 @@ pub(crate) struct Link {
 struct Shared {
     /// What handles and late handlers have to send.
     out: BytesMut,
-    /// What the driver has taken over and could not send yet.
     /// Pieces of it that are never sent, and how many bytes they have.
     holes: Vec<Range<usize>>,
     gone: usize,
+    /// What the driver has taken over and could not send yet.
     unsent: usize,
     /// How often the driver has taken `out` over.
     taken: u64,
@@ -93,6 +94,8 @@ struct Shared {
     calls: Slab<Waiting>,
     driver: Waker,
     running: Slab<RunningCall>,
+    /// Where in it the calls are that can be cancelled by their ids.
+    by_id: BTreeSet<(SameId, usize)>,
     /// Ends with the session, and with it every call that it serves.
     token: CancellationToken,
     order: Option<Order>,
@@ -152,16 +155,17 @@ impl Link {
             keeps_calls: AtomicBool::new(false),
             shared: Mutex::new(Shared {
                 out: BytesMut::new(),
+                holes: Vec::new(),
+                gone: 0,
                 unsent: 0,
                 taken: 0,
                 made: 0,
-                holes: Vec::new(),
-                gone: 0,
                 session: 0,
                 pending,
                 calls: Slab::new(),
                 driver: Waker::noop().clone(),
                 running: Slab::new(),
+                by_id: BTreeSet::new(),
                 token: CancellationToken::new(),
                 order: None,
                 forgotten: Vec::new(),
@@ -492,11 +496,11 @@ impl Link {
     pub(crate) fn interrupt(&self, reason: &CloseReason) -> usize {
         let mut guard = self.lock();
         let shared = &mut *guard;
+        shared.close_holes();
         let (taken, old) = (shared.taken, std::mem::take(&mut shared.out));
         let (mut lose, mut keep) = (Vec::new(), Vec::new());
         for (key, waiting) in &mut shared.calls {
             if !matches!(waiting.outcome, Outcome::Open(_)) {
-        shared.close_holes();
                 continue;
             }
             let unsent = waiting.written.is_none_or(|written| written == taken);
@@ -547,6 +551,8 @@ impl Link {
         let mut guard = self.lock();
         let wakers = guard.fail_calls(reason);
         drop(guard);
+        // Those that wait to be sent need not wait any more.
+        self.room.notify_waiters();
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -558,14 +564,12 @@ impl Link {
         let reason = reason.clone();
         let wakers = shared.fail_calls(&reason);
         let token = shared.token.clone();
-        // Those that wait to be sent need not wait any more.
-        self.room.notify_waiters();
         shared.out = BytesMut::new();
+        (shared.holes, shared.gone) = (Vec::new(), 0);
         shared.unsent = 0;
         self.has_output.store(false, Release);
         drop(guard);
         token.cancel();
-        (shared.holes, shared.gone) = (Vec::new(), 0);
         self.room.notify_waiters();
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -597,12 +601,12 @@ impl Shared {
 
     fn hand_over(&mut self, out: &mut BytesMut, has_output: &AtomicBool) {
         has_output.store(false, Release);
+        // Where calls stand in it does not matter any more.
+        let _ = self.remove_holes();
         if self.out.is_empty() {
             return;
         }
         self.taken += 1;
-        // Where calls stand in it does not matter any more.
-        let _ = self.remove_holes();
         match out.is_empty() {
             true => std::mem::swap(out, &mut self.out),
             false => {
@@ -626,6 +630,7 @@ fn show(tap: &Arc<dyn Tap>, direction: Direction, bytes: &[u8]) {
     let shown = catch_unwind(AssertUnwindSafe(|| tap.message(direction, bytes)));
     if let Err(payload) = shown {
         tracing::error!(target: "caudal", "the tap panicked");
+        crate::incident::discard(payload);
     }
 }
 
@@ -644,7 +649,6 @@ fn frames(framing: Framing, bytes: &[u8]) -> usize {
         }
         _ => (0, bytes),
     };
-        crate::incident::discard(payload);
     let mut reader = FrameReader::new(framing, usize::MAX);
     reader.push(bytes);
     begun + std::iter::from_fn(|| reader.advance().ok().filter(|found| *found)).count()

@@ -4,7 +4,7 @@ use caudal_core::{Id, RequestId};
 
 /// An id, or the token of a progress report, to be compared with many others: read once,
 /// however many those are.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum SameId {
     Number(i64),
     /// With its escapes undone.
