@@ -600,17 +600,14 @@ async fn many_calls_may_be_cancelled_at_once() {
 /// Nothing takes so long here that takes its time in proportion.
 const MINUTE: Duration = Duration::from_secs(60);
 
+type Begun = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send>>;
+
 /// Makes so many calls, which wait.
-fn begin(
-    peer: &Peer,
-    method: &'static str,
-    calls: usize,
-) -> Vec<Pin<Box<dyn Future<Output = Result<(), CallError>> + Send>>> {
+fn begin(peer: &Peer, method: &'static str, calls: usize) -> Vec<Begun> {
     let mut cx = TaskContext::from_waker(Waker::noop());
     let begun = (0..calls).map(|_| {
         let peer = peer.clone();
-        let mut call: Pin<Box<dyn Future<Output = _> + Send>> =
-            Box::pin(async move { peer.call::<_, ()>(method, ()).await });
+        let mut call: Begun = Box::pin(async move { peer.call(method, ()).await });
         assert!(call.as_mut().poll(&mut cx).is_pending());
         call
     });
