@@ -173,7 +173,13 @@ fn read_in_thread(mut file: File) -> io::Result<tokio::io::DuplexStream> {
     let runtime = tokio::runtime::Handle::current();
     let read = move || {
         let mut buffer = vec![0; 8 << 10];
-        while let Ok(bytes @ 1..) = file.read(&mut buffer) {
+        loop {
+            let bytes = match file.read(&mut buffer) {
+                Ok(bytes @ 1..) => bytes,
+                // A signal is no end.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                _ => return,
+            };
             let read = buffer.get(..bytes).unwrap_or_default();
             if runtime.block_on(there.write_all(read)).is_err() {
                 return;
