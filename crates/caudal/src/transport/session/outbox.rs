@@ -310,9 +310,15 @@ impl Outbox {
             return;
         }
         let room = self.account.room_to_keep(state.charged.kept);
-        let room = room.min(self.bounds.replay);
+        let replay = self.bounds.replay;
+        // One message may pass the limit of its session: the larger it is, the more often
+        // it is cut on its way, and nobody could get it a second time.
+        let is_over = |state: &State| {
+            let kept = state.sent.all;
+            kept > room || kept > replay && !(replay > 0 && state.keeps_one())
+        };
         // What the reader is about to get again is not forgotten meanwhile.
-        while state.sent.all > room && state.front() < state.next.min(state.fresh) {
+        while is_over(state) && state.front() < state.next.min(state.fresh) {
             state.drop_first();
         }
     }

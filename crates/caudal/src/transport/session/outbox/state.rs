@@ -156,6 +156,12 @@ impl State {
         self.on_its_way > 0 && self.on_its_way >= limit
     }
 
+    /// Whether one message at most is kept of those that were sent.
+    pub(super) fn keeps_one(&self) -> bool {
+        let second = self.messages.get(1);
+        second.is_none_or(|message| message.number >= self.fresh)
+    }
+
     /// Whether everything was sent, and nothing is about to be sent again.
     pub(super) fn is_sent(&self) -> bool {
         let again = self.reader.is_some() && self.next < self.fresh;

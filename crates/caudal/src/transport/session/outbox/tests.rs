@@ -135,6 +135,38 @@ fn sent_messages_are_kept_within_their_limit_and_a_gap_is_counted() {
 }
 
 #[test]
+fn the_last_that_was_sent_is_kept_however_large_it_is() {
+    let outbox = outbox(BOUNDS);
+    let mut reader = outbox.attach(Keep::Replay);
+    let large = "more than six bytes";
+    assert!(push(&outbox, "a") && push(&outbox, large));
+    assert!(next(&mut reader).is_some() && next(&mut reader).is_some());
+    assert_eq!(reader.resume_after(1), 0);
+    assert_eq!(next(&mut reader), Some((2, large.to_owned())));
+    // The next one takes its place.
+    assert!(push(&outbox, "b"));
+    assert_eq!(next(&mut reader), Some((3, "b".to_owned())));
+    assert_eq!(reader.resume_after(1), 1);
+    assert_eq!(next(&mut reader), Some((3, "b".to_owned())));
+}
+
+#[test]
+fn nothing_is_kept_past_what_all_may_keep_or_where_nothing_is_to_be() {
+    for (all, replay) in [(10, 6), (1000, 0)] {
+        let outbox = outbox(Bounds {
+            all,
+            each: all,
+            replay,
+            ..BOUNDS
+        });
+        let mut reader = outbox.attach(Keep::Replay);
+        assert!(push(&outbox, "more than ten bytes"));
+        assert!(next(&mut reader).is_some());
+        assert_eq!(reader.resume_after(0), 1, "{all} {replay}");
+    }
+}
+
+#[test]
 fn without_its_last_number_a_reader_gets_what_was_never_sent() {
     let outbox = outbox(BOUNDS);
     assert!(push(&outbox, "a") && push(&outbox, "b"));
