@@ -16,13 +16,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::sign::{ID, Key, SIGNATURE, Signed, Sum, TIMESTAMP, digits};
 use crate::config::Config;
 use crate::transport::http::{Body, is_json, plain};
+use crate::transport::session::client::HEAD;
 
 /// How long a delivery waits for room, or for the secret.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a message costs on top of its bytes.
 const OVERHEAD: usize = 64;
-/// So much is kept of one that is too large: an id within may have 1 KiB.
-const HEAD: usize = 2 << 10;
 
 /// Messages between the web server and the connection that they are for.
 pub(super) struct Mailbox {

@@ -38,6 +38,8 @@ use crate::transport::http::client::refusal::{http_status, location};
 use crate::transport::http::{Body, ClientOptions, StatusError};
 use crate::transport::{ReceiveError, Transport};
 
+#[cfg(feature = "webhook")]
+pub(crate) use oversized::HEAD;
 #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
 pub(crate) use oversized::pass_over;
 pub(crate) use tries::Tries;

@@ -8,7 +8,7 @@ use super::{Frame, Frames, Session};
 use crate::transport::http::client::answer::Fault;
 
 /// So much of a message tells whose answer it is: an id may have 1 KiB.
-const HEAD: usize = 2 << 10;
+pub(crate) const HEAD: usize = 2 << 10;
 
 /// Ends the calls that a message was to answer of which only the beginning is at hand.
 /// One that is no answer is counted.
