@@ -10,6 +10,7 @@ use crate::endpoint::{Address, Endpoint, EndpointError};
 #[cfg(feature = "http")]
 use crate::endpoint::{Downlink, Target};
 use crate::error::Error;
+use crate::extensions::Extensions;
 use crate::handler::BoxFuture;
 use crate::peer::{self, Peer, Reconnect, Told};
 use crate::reconnect::{Backoff, Gap};
@@ -157,7 +158,8 @@ impl IntoFuture for Connect {
                 connect: Box::new(move || Box::pin(open(Arc::clone(&dial)))),
                 told: self.told,
             });
-            let link = peer::start(transport, self.router, config, reconnect, |_| || ());
+            let (router, extensions) = (Arc::new(self.router), Extensions::default());
+            let link = peer::start(transport, router, config, reconnect, extensions, |_| None);
             Ok(Peer::owning(link))
         })
     }

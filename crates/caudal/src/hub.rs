@@ -96,24 +96,20 @@ impl Hub {
     }
 
     /// Runs a connection in a task of its own.
-    pub(crate) fn start(self: &Arc<Self>, transport: impl Transport) -> Arc<Link> {
+    pub(crate) fn start(self: &Arc<Self>, transport: Box<dyn Transport>) -> Arc<Link> {
         self.start_with(transport, Extensions::default())
     }
 
     /// The same with values that travel with the connection.
     pub(crate) fn start_with(
         self: &Arc<Self>,
-        transport: impl Transport,
+        transport: Box<dyn Transport>,
         extensions: Extensions,
     ) -> Arc<Link> {
-        let hub = Arc::clone(self);
-        let attend = move |link: &Arc<Link>| {
-            let attended = hub.attend(link);
-            move || drop(attended)
-        };
+        let attend = |link: &Arc<Link>| Some(self.attend(link));
         let router = Arc::clone(&self.router);
         let config = Arc::clone(&self.config);
-        let link = peer::start_with(transport, router, config, None, extensions, attend);
+        let link = peer::start(transport, router, config, None, extensions, attend);
         if self.stop.is_cancelled() {
             link.order(Order::Drain(self.deadline()));
         }

@@ -114,7 +114,7 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
         Address::Stdio => {
             let stdio = transport::stdio(framing, max_message).map_err(failed)?;
             let hub = Hub::new(router, config);
-            hub.start(stdio);
+            hub.start(Box::new(stdio));
             return Ok(Server::new(endpoint, hub));
         }
         Address::Tcp { host, port } => {

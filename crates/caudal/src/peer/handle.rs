@@ -107,7 +107,10 @@ impl Peer {
     #[must_use]
     #[track_caller]
     pub fn start_with(transport: impl Transport, router: Router, config: Config) -> Self {
-        Self::owning(super::start(transport, router, config, None, |_| || ()))
+        let (router, config) = (Arc::new(router), Arc::new(config));
+        let (transport, extensions) = (Box::new(transport), Extensions::default());
+        let link = super::start(transport, router, config, None, extensions, |_| None);
+        Self::owning(link)
     }
 
     /// Two peers that are connected in memory, for tests.

@@ -20,4 +20,4 @@ pub use handle::Peer;
 pub(crate) use link::member;
 pub(crate) use link::{Link, Order, SameId};
 pub(crate) use running::run;
-pub(crate) use session::{Reconnect, Told, start, start_with};
+pub(crate) use session::{Reconnect, Told, start};

@@ -13,6 +13,7 @@ use super::link::{Link, Order};
 use crate::config::Config;
 use crate::extensions::Extensions;
 use crate::handler::BoxFuture;
+use crate::hub::Attended;
 use crate::reconnect::{Backoff, Gap};
 use crate::router::Router;
 use crate::state::State;
@@ -33,33 +34,20 @@ pub(crate) struct Reconnect {
 
 /// Runs a connection in a task of its own.
 ///
-/// `attend` sees it before it begins, and what that returns is called when it has
+/// `attend` sees it before it begins, and what that returns is dropped when it has
 /// ended.
 #[track_caller]
-pub(crate) fn start<T: Transport, E: FnOnce() + Send + 'static>(
-    transport: T,
-    router: impl Into<Arc<Router>>,
-    config: impl Into<Arc<Config>>,
-    reconnect: Option<Reconnect>,
-    attend: impl FnOnce(&Arc<Link>) -> E,
-) -> Arc<Link> {
-    let extensions = Extensions::default();
-    start_with(transport, router, config, reconnect, extensions, attend)
-}
-
-/// The same with values that travel with the connection.
-pub(crate) fn start_with<T: Transport, E: FnOnce() + Send + 'static>(
-    transport: T,
-    router: impl Into<Arc<Router>>,
-    config: impl Into<Arc<Config>>,
+pub(crate) fn start(
+    transport: Box<dyn Transport>,
+    router: Arc<Router>,
+    config: Arc<Config>,
     reconnect: Option<Reconnect>,
     extensions: Extensions,
-    attend: impl FnOnce(&Arc<Link>) -> E,
+    attend: impl FnOnce(&Arc<Link>) -> Option<Attended>,
 ) -> Arc<Link> {
-    let framing = transport.framing();
     let link = Link::new(
-        config.into(),
-        framing,
+        config,
+        transport.framing(),
         State::Connected,
         reconnect.is_some(),
         extensions,
@@ -75,10 +63,10 @@ pub(crate) fn start_with<T: Transport, E: FnOnce() + Send + 'static>(
         "connection",
         remote = link.remote.get().map(String::as_str),
     );
-    let life = live(Arc::clone(&link), router.into(), transport, reconnect);
+    let life = live(Arc::clone(&link), router, transport, reconnect);
     let end = End {
         link: Arc::clone(&link),
-        ended: Some(attend(&link)),
+        _attended: attend(&link),
     };
     let task = async move {
         life.await;
@@ -90,18 +78,16 @@ pub(crate) fn start_with<T: Transport, E: FnOnce() + Send + 'static>(
 
 /// Whatever ends the task of a connection, a panic or the runtime, everybody learns
 /// of it.
-struct End<E: FnOnce()> {
+struct End {
     link: Arc<Link>,
-    ended: Option<E>,
+    /// Dropped after that.
+    _attended: Option<Attended>,
 }
 
-impl<E: FnOnce()> Drop for End<E> {
+impl Drop for End {
     fn drop(&mut self) {
         self.link.close(CloseReason::failed(Aborted));
         self.link.announce_closed(None);
-        if let Some(ended) = self.ended.take() {
-            ended();
-        }
     }
 }
 
@@ -110,10 +96,10 @@ impl<E: FnOnce()> Drop for End<E> {
 #[error("the task of the connection was aborted")]
 struct Aborted;
 
-async fn live<T: Transport>(
+async fn live(
     link: Arc<Link>,
     router: Arc<Router>,
-    transport: T,
+    transport: Box<dyn Transport>,
     reconnect: Option<Reconnect>,
 ) {
     let (mut reason, mut more) = run(&link, &router, transport).await;
@@ -158,12 +144,12 @@ async fn live<T: Transport>(
 
 /// Runs one connection to its end, and closes its transport. If this side has ended
 /// it, there may be more to say: what was left unsent, and what the transport knows.
-async fn run<T: Transport>(
+async fn run(
     link: &Arc<Link>,
     router: &Arc<Router>,
-    mut transport: T,
+    mut transport: Box<dyn Transport>,
 ) -> (CloseReason, Option<CloseReason>) {
-    let mut driver = Driver::new(&mut transport, link, router);
+    let mut driver = Driver::new(&mut *transport, link, router);
     let reason = (&mut driver).await;
     let unsent = driver.unsent();
     if !link.reconnects() || reason.is_local() {

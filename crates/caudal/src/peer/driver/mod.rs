@@ -46,8 +46,8 @@ const INPUT: u64 = 128 << 10;
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// Runs one connection until it ends, and says why it did.
-pub(super) struct Driver<'t, T> {
-    transport: &'t mut T,
+pub(super) struct Driver<'t> {
+    transport: &'t mut dyn Transport,
     core: Core,
 }
 
@@ -97,8 +97,12 @@ enum Stop {
     Busy,
 }
 
-impl<'t, T: Transport> Driver<'t, T> {
-    pub(super) fn new(transport: &'t mut T, link: &Arc<Link>, router: &Arc<Router>) -> Self {
+impl<'t> Driver<'t> {
+    pub(super) fn new(
+        transport: &'t mut dyn Transport,
+        link: &Arc<Link>,
+        router: &Arc<Router>,
+    ) -> Self {
         let idle = link.config.idle_timeout;
         Self {
             transport,
@@ -270,7 +274,7 @@ impl<'t, T: Transport> Driver<'t, T> {
     }
 }
 
-impl<T: Transport> Future for Driver<'_, T> {
+impl Future for Driver<'_> {
     type Output = CloseReason;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CloseReason> {

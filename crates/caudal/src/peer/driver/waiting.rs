@@ -155,7 +155,7 @@ impl Core {
 
     /// Tells the transport how much waits, if that has changed.
     #[inline]
-    pub(super) fn tell_queued(&mut self, transport: &mut impl Transport) {
+    pub(super) fn tell_queued(&mut self, transport: &mut dyn Transport) {
         let bytes = self.queue.bytes();
         if bytes != self.queued {
             self.queued = bytes;

@@ -268,7 +268,7 @@ impl Table {
         let remote = http.remote().map(|remote| remote.to_string());
         let channel = Channel::new(&pipe, hub, self, &id, remote);
         let session = Arc::new(Session {
-            link: hub.start_with(channel, extensions),
+            link: hub.start_with(Box::new(channel), extensions),
             id,
             pipe,
             owner: Owner::of(link, head),

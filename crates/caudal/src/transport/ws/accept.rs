@@ -18,7 +18,6 @@ use super::socket::WebSocket;
 use crate::extensions::Extensions;
 use crate::hub::Held;
 use crate::peer::Link;
-use crate::transport::Transport;
 use crate::transport::http::{Body, Http, Lasting, plain};
 
 /// How long it may take until the connection is ours, once we have agreed.
@@ -88,9 +87,7 @@ async fn run(hub: Held, upgrade: OnUpgrade, guest: Guest) {
         tracing::warn!(target: "caudal", "a WebSocket was refused: too many");
         return socket.refuse().await;
     }
-    // The task of a connection has room for more than one transport.
-    let socket: Box<dyn Transport> = Box::new(socket);
-    hub.start_with(socket, guest.found);
+    hub.start_with(Box::new(socket), guest.found);
 }
 
 /// A request for a WebSocket that is in order.
