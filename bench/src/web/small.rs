@@ -20,7 +20,13 @@ pub(super) struct Small {
 }
 
 pub(super) fn run(quick: bool) -> Result<Vec<Small>, String> {
-    [("caudal", "small-caudal"), ("jsonrpsee", "small-jsonrpsee")]
+    let servers = [
+        ("caudal", "small-caudal"),
+        ("hyper", "small-hyper"),
+        ("jsonrpsee", "small-jsonrpsee"),
+    ];
+    servers
+        .into_iter()
         .map(|(name, package)| {
             Ok(Small {
                 name,
@@ -32,7 +38,6 @@ pub(super) fn run(quick: bool) -> Result<Vec<Small>, String> {
                 },
             })
         })
-        .into_iter()
         .collect()
 }
 

@@ -124,5 +124,6 @@ Notes on HTTP and WebSocket
 - Idle connections: after one call each; user space only.
 - Packages: `cargo tree --edges normal` of `bench/small`, the server itself among
   them. Bytes: stripped; as `cargo build --release` makes it, and as one would who
-  cares for size: profile `smallest` of bench/Cargo.toml, with LTO.
+  cares for size: profile `smallest` of bench/Cargo.toml, with LTO. `hyper` serves
+  HTTP/1.1 with upgrades and HTTP/2, and answers with the same bytes whatever is asked.
 ";

@@ -166,7 +166,9 @@ fn called(measures: &Measures) -> Vec<Target> {
 fn held(measures: &Measures) -> Vec<Target> {
     let mut idle = measures.idle.iter();
     let idle = idle.find(|idle| (idle.name, idle.framing) == ("caudal", "ws"));
-    let small = measures.small.iter().find(|small| small.name == "caudal");
+    let [small, hyper, jsonrpsee] = ["caudal", "hyper", "jsonrpsee"]
+        .map(|name| measures.small.iter().find(|small| small.name == name));
+    let plain = [small, hyper, jsonrpsee].map(|small| small.map(|small| small.release as f64));
     let server = "server with HTTP and WebSocket";
     vec![
         Target::at_most(
@@ -189,6 +191,16 @@ fn held(measures: &Measures) -> Vec<Target> {
             2_000_000.0,
             small.and_then(|small| Some(small.smallest? as f64)),
         )
-        .aim(1_200_000.0),
+        .aim(1_200_000.0)
+        .note(match plain {
+            [Some(ours), Some(hyper), Some(jsonrpsee)] => Some(format!(
+                "as a plain `cargo build --release` makes it, it has {}; hyper alone, with both \
+                 versions of HTTP and a fixed answer, has {}, and jsonrpsee's server {}",
+                number(ours),
+                number(hyper),
+                number(jsonrpsee),
+            )),
+            _ => None,
+        }),
     ]
 }
