@@ -117,7 +117,7 @@ impl Callgrind {
         } = case;
         let arguments = [CHILD, contestant, message, &times.to_string()];
         let within = ["--toggle-collect=caudal_bench::callgrind::measured*"];
-        let total = self.count(&within, &program, &arguments, |command| {
+        let [total] = self.count(&within, &program, &arguments, |command| {
             let status = command.status().map_err(|e| format!("valgrind: {e}"))?;
             match status.success() {
                 true => Ok(()),
@@ -141,16 +141,35 @@ impl Callgrind {
         arguments: &[&str],
         run: impl FnOnce(&mut Command) -> Result<(), String>,
     ) -> Result<f64, String> {
-        self.count(&[], program, arguments, run)
+        let [total] = self.count(&[], program, arguments, run)?;
+        Ok(total)
     }
 
-    fn count(
+    /// The same, and how often it had to fetch code: a line of 64 bytes that a cache of
+    /// 32 KiB no longer had, as callgrind models it.
+    ///
+    /// # Errors
+    /// As [`total`](Self::total).
+    pub fn total_fetched(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        run: impl FnOnce(&mut Command) -> Result<(), String>,
+    ) -> Result<(f64, f64), String> {
+        let cache = ["--cache-sim=yes", "--I1=32768,8,64"];
+        // Instructions, reads, writes, and what of them was not in the first cache.
+        let [instructions, _, _, fetched] = self.count(&cache, program, arguments, run)?;
+        Ok((instructions, fetched))
+    }
+
+    /// The first of callgrind's counts.
+    fn count<const N: usize>(
         &self,
         options: &[&str],
         program: &Path,
         arguments: &[&str],
         run: impl FnOnce(&mut Command) -> Result<(), String>,
-    ) -> Result<f64, String> {
+    ) -> Result<[f64; N], String> {
         let file = self.folder.join("callgrind.out");
         let mut command = Command::new("valgrind");
         command
@@ -162,9 +181,10 @@ impl Callgrind {
             .args(arguments);
         run(&mut command)?;
         let text = std::fs::read_to_string(&file).map_err(|e| e.to_string())?;
-        let total = text.lines().find_map(|line| line.strip_prefix("summary: "));
-        let total = total.and_then(|total| total.trim().parse().ok());
-        total.ok_or_else(|| "callgrind wrote no summary".to_owned())
+        let summary = text.lines().find_map(|line| line.strip_prefix("summary: "));
+        let counts = summary.unwrap_or_default().split_whitespace().take(N);
+        let counts: Vec<f64> = counts.filter_map(|count| count.parse().ok()).collect();
+        <[f64; N]>::try_from(counts).map_err(|_| "callgrind wrote no summary".to_owned())
     }
 }
 

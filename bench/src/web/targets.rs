@@ -27,7 +27,12 @@ fn served(measures: &Measures) -> Vec<Target> {
         Some((traffic * 100.0).round() / 100.0)
     };
     // Of a POST whatever the figures are, of others what would reach the target.
-    let known = |name, base, must| {
+    let known = |name: &'static str, base, must| {
+        // It is looked into in one scene, for all of them.
+        let counted = match name.starts_with("post") {
+            true => race("post")?,
+            false => race(name)?,
+        };
         let race = race(name)?;
         let idle = || {
             let caudal = race.outcome("caudal")?;
@@ -39,7 +44,7 @@ fn served(measures: &Measures) -> Vec<Target> {
             ))
         };
         let post = name == "post";
-        let reaching = if post { 0.0 } else { must };
+        let reaching = if name.starts_with("post") { 0.0 } else { must };
         let floor = race
             .ratio("hyper", base)
             .filter(|_| post && base != "hyper");
@@ -56,7 +61,7 @@ fn served(measures: &Measures) -> Vec<Target> {
             elsewhere("post-core", "on one core"),
             elsewhere("post-own", "on a core each"),
             post.then(idle).flatten(),
-            race.instructed("caudal", base, reaching),
+            counted.instructed("caudal", base, reaching),
             race.worked("caudal", base, reaching),
         ])
     };

@@ -1,5 +1,5 @@
-//! What one call costs a server: instructions, and how often it asks the kernel for
-//! something.
+//! What one call costs a server: instructions, code that must be fetched, and how often
+//! it asks the kernel for something.
 //!
 //! `load` goes in lockstep, the next window when the last is answered, so that
 //! every run sees the same reads. Start-up and handshakes are in both of two runs
@@ -14,13 +14,14 @@ use super::contestant::Contestant;
 use super::race::{figures, load};
 use super::scene::Scene;
 use crate::child::Server;
-use crate::peer::difference;
 use crate::tools::{Program, Tools};
 
 /// What one server takes for one call of one scene.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Cost {
     pub instructions: Option<f64>,
+    /// Lines of code that were not in the first cache any more.
+    pub fetched: Option<f64>,
     pub traffic: Option<Traffic>,
 }
 
@@ -59,10 +60,12 @@ pub(super) fn count(
     };
     let counted = scene.counted.map(fewer);
     let counted = counted.map(|counts| instructions(tools, scene, server, counts));
+    let counted = counted.transpose()?.flatten();
     let traced = scene.traced.zip(Strace::find());
     let traced = traced.map(|(counts, strace)| strace.traffic(tools, scene, server, counts));
     Ok(Some(Cost {
-        instructions: counted.transpose()?.flatten(),
+        instructions: counted.map(|(instructions, _)| instructions),
+        fetched: counted.map(|(_, fetched)| fetched),
         traffic: traced.transpose()?,
     }))
 }
@@ -71,8 +74,8 @@ fn instructions(
     tools: &Tools,
     scene: &Scene,
     server: &Contestant,
-    counts: (u64, u64),
-) -> Result<Option<f64>, String> {
+    (few, many): (u64, u64),
+) -> Result<Option<(f64, f64)>, String> {
     let Some(callgrind) = &tools.callgrind else {
         return Ok(None);
     };
@@ -82,11 +85,13 @@ fn instructions(
     let program = tools.command(server.program).ok_or("it is not there")?;
     let program = Path::new(program.get_program());
     let total = |count| {
-        callgrind.total(program, &arguments, |command| {
+        callgrind.total_fetched(program, &arguments, |command| {
             drive(tools, scene, server, command, count)
         })
     };
-    difference(counts, total).map(Some)
+    let (less, more) = (total(few)?, total(many)?);
+    let each = |less: f64, more: f64| (more - less) / (many - few) as f64;
+    Ok(Some((each(less.0, more.0), each(less.1, more.1))))
 }
 
 /// Starts a server, sends it `count` calls, and waits for its end.

@@ -47,7 +47,9 @@ fn table(race: &Race) -> Table {
         ]),
     }
     heads.extend(writes.then_some("writes per reply"));
-    heads.extend(race.scene.counted.map(|_| "instructions"));
+    if race.scene.counted.is_some() {
+        heads.extend(["instructions", "code lines"]);
+    }
     let traced = race.scene.traced.is_some();
     let sockets = traced && race.scene.transport != "stdio";
     if sockets {
@@ -64,8 +66,10 @@ fn table(race: &Race) -> Table {
         cells.extend(measures(key, outcome));
         cells.extend(writes.then(|| format!("{:.3}", outcome.writes())));
         let cost = outcome.cost.unwrap_or_default();
-        let counted = race.scene.counted;
-        cells.extend(counted.map(|_| number_or_na(cost.instructions.map(f64::round))));
+        if race.scene.counted.is_some() {
+            let counted = [cost.instructions, cost.fetched];
+            cells.extend(counted.map(|count| number_or_na(count.map(f64::round))));
+        }
         let asked = |of: fn(&Traffic) -> f64| times(cost.traffic.as_ref().map(of));
         if sockets {
             cells.extend([asked(|t| t.receives), asked(|t| t.sends)]);
@@ -163,6 +167,8 @@ Notes on pipes and sockets
   wakes its own threads. What is sent on a socket is not among them.
 - Receives, sends, futex calls and all system calls are strace's, for one call: the
   difference of two runs in lockstep, the next window when the last is answered.
+- Instructions and code lines are callgrind's, the same way. Code lines are those, of 64
+  bytes, that a call needs and a cache of 32 KiB does not have any more.
 - 10,000 calls are more than a pipe holds: the rest of them wait in `load`.
 - Open loop: half of the calls are an `echo` of about 1 KB. They are due at fixed
   times, and `load` never waits for a reply before it sends. Latency counts from the

@@ -44,14 +44,22 @@ impl Race {
         ))
     }
 
-    /// The instructions of both for one call, if the other's are at least `must` times
-    /// as many.
+    /// The instructions of both for one call, and the lines of code they are fetched in,
+    /// if the other's are at least `must` times as many.
     pub(crate) fn instructed(&self, one: &str, other: &str, must: f64) -> Option<String> {
         let (a, b) = self.costs(one, other)?;
         let (here, there) = (a.instructions?, b.instructions?);
         let text = || {
             let [here, there] = [here, there].map(|it| number(it.round()));
-            format!("a call takes {one} {here} instructions, {other} {there}")
+            let lines = a.fetched.zip(b.fetched).map(|lines| {
+                let [here, there] = [lines.0, lines.1].map(|it| number(it.round()));
+                format!(
+                    " in {here} and {there} lines of code, which are fetched anew for each: the \
+                     more somebody else uses the processor's caches, the more they cost"
+                )
+            });
+            let lines = lines.unwrap_or_default();
+            format!("a call takes {one} {here} instructions, {other} {there}{lines}")
         };
         (there / here >= must).then(text)
     }
