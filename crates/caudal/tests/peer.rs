@@ -1395,3 +1395,46 @@ async fn a_ceiling_below_the_timeout_is_one() {
     assert!(matches!(call.await, Err(CallError::Timeout)));
     assert!(begun.elapsed() <= Duration::from_millis(1_005));
 }
+
+#[tokio::test(start_paused = true)]
+async fn progress_moves_the_calls_of_its_token_and_no_other() {
+    let (peer, mut raw) = Raw::serve(Router::new(), with_dialect(Dialect::lsp()));
+    let call = |token: &'static str| {
+        peer.call::<_, u64>("slow", ())
+            .timeout(Duration::from_millis(100))
+            .extend_on_progress(token, Duration::from_secs(2))
+    };
+    // Whose caller has gone, another may have its place, and not its token.
+    let gone = tokio::time::timeout(Duration::from_millis(10), call("gone").into_future()).await;
+    assert!(gone.is_err());
+    assert_eq!(raw.json().await["method"], "slow");
+    assert_eq!(raw.json().await["method"], "$/cancelRequest");
+    let begun = Instant::now();
+    let ended = async {
+        let other = async {
+            assert!(matches!(call("other").await, Err(CallError::Timeout)));
+            assert!(begun.elapsed() <= Duration::from_millis(105));
+        };
+        let ((), one, two) = tokio::join!(other, call("t"), call("t"));
+        (one, two)
+    };
+    let reports = async {
+        assert_eq!(raw.json().await["method"], "slow");
+        let ids = [raw.json().await, raw.json().await].map(|call| call["id"].clone());
+        for token in ["gone", "t", "nobody's"] {
+            sleep(Duration::from_millis(40)).await;
+            let params = json!({"token": token, "value": 1});
+            let report = json!({"jsonrpc": "2.0", "method": "$/progress", "params": params});
+            raw.send(&report.to_string()).await;
+        }
+        // Late for whoever has heard nothing.
+        sleep(Duration::from_millis(40)).await;
+        for id in ids {
+            let answer = json!({"jsonrpc": "2.0", "id": id, "result": 7});
+            raw.send(&answer.to_string()).await;
+        }
+    };
+    let (ended, ()) = tokio::join!(ended, reports);
+    assert!(matches!(ended, (Ok(7), Ok(7))), "{ended:?}");
+    assert!(begun.elapsed() >= Duration::from_millis(160));
+}

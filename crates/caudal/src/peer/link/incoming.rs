@@ -69,12 +69,9 @@ impl Link {
     /// Cancels what the other side has called under this id.
     pub(crate) fn cancel(&self, id: &SameId) {
         let shared = self.lock();
-        // Nobody keeps the other side from using an id twice.
-        let same = shared
-            .by_id
-            .range((id.clone(), 0)..=(id.clone(), usize::MAX));
+        let same = shared.by_id.of(id);
         let tokens: Vec<_> = same
-            .filter_map(|(_, key)| shared.running.get(*key))
+            .filter_map(|key| shared.running.get(key))
             .map(|call| call.token.clone())
             .collect();
         drop(shared);
@@ -86,9 +83,9 @@ impl Link {
         let mut guard = self.lock();
         let shared = &mut *guard;
         let now = Instant::now();
-        for (_, waiting) in &shared.calls {
-            if let Some(extend) = &waiting.extend
-                && extend.token == *token
+        for key in shared.by_token.of(token) {
+            if let Some(waiting) = shared.calls.get(key)
+                && let Some(extend) = &waiting.extend
             {
                 let deadline = after(now, extend.by).min(extend.ceiling);
                 shared
@@ -175,7 +172,9 @@ impl Link {
         let id = call.id.clone();
         let mut shared = self.lock();
         let key = shared.running.insert(call);
-        shared.by_id.extend(id.map(|id| (id, key)));
+        if let Some(id) = id {
+            shared.by_id.insert(id, key);
+        }
         (key, shared.session)
     }
 
@@ -246,7 +245,7 @@ impl Link {
         let mut shared = self.lock();
         let call = shared.running.remove(key);
         if let Some(id) = call.id {
-            shared.by_id.remove(&(id, key));
+            shared.by_id.remove(id, key);
         }
         self.uncount_in_flight(call.is_request);
         if holds {

@@ -8,7 +8,6 @@ mod incoming;
 mod outgoing;
 mod same;
 
-use std::collections::BTreeSet;
 use std::mem::discriminant;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,6 +34,7 @@ use incoming::RunningCall;
 pub(crate) use incoming::member;
 pub(crate) use outgoing::{Begun, CallOptions, Extension};
 use outgoing::{Outcome, Waiting};
+use same::Keys;
 pub(crate) use same::SameId;
 
 /// What the task of a connection and everybody who uses it share.
@@ -92,10 +92,12 @@ struct Shared {
     session: u64,
     pending: Pending<usize>,
     calls: Slab<Waiting>,
+    /// Where in it the calls are whose deadlines progress moves.
+    by_token: Keys,
     driver: Waker,
     running: Slab<RunningCall>,
     /// Where in it the calls are that can be cancelled by their ids.
-    by_id: BTreeSet<(SameId, usize)>,
+    by_id: Keys,
     /// Ends with the session, and with it every call that it serves.
     token: CancellationToken,
     order: Option<Order>,
@@ -165,7 +167,8 @@ impl Link {
                 calls: Slab::new(),
                 driver: Waker::noop().clone(),
                 running: Slab::new(),
-                by_id: BTreeSet::new(),
+                by_id: Keys::default(),
+                by_token: Keys::default(),
                 token: CancellationToken::new(),
                 order: None,
                 forgotten: Vec::new(),

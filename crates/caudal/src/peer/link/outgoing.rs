@@ -157,6 +157,9 @@ impl Link {
         let key = entry.key();
         let deadline = options.deadline.map(Instant::into_std);
         let id = shared.pending.insert(key, deadline)?;
+        if let Some(extend) = &options.extend {
+            shared.by_token.insert(extend.token.clone(), key);
+        }
         entry.insert(Waiting {
             id,
             outcome: Outcome::Open(None),
@@ -180,22 +183,22 @@ impl Link {
         // Dropped after the lock: a waker is somebody else's.
         let _old;
         let mut shared = self.lock();
-        let Some(waiting) = shared.calls.get_mut(key) else {
-            return Poll::Ready(Err(CallError::Cancelled));
-        };
-        if let Outcome::Open(waker) = &mut waiting.outcome {
+        if let Some(waiting) = shared.calls.get_mut(key)
+            && let Outcome::Open(waker) = &mut waiting.outcome
+        {
             match waker {
                 Some(waker) if waker.will_wake(cx.waker()) => {}
                 waker => _old = waker.replace(cx.waker().clone()),
             }
             return Poll::Pending;
         }
-        match shared.calls.remove(key).outcome {
-            Outcome::Settled(outcome) => Poll::Ready(outcome.map_err(|error| {
+        match shared.remove_call(key).map(|waiting| waiting.outcome) {
+            Some(Outcome::Settled(outcome)) => Poll::Ready(outcome.map_err(|error| {
                 self.stats.call_failed();
                 *error
             })),
-            Outcome::Open(_) => unreachable!("it was settled above"),
+            Some(Outcome::Open(_)) => unreachable!("it was settled above"),
+            None => Poll::Ready(Err(CallError::Cancelled)),
         }
     }
 
@@ -211,7 +214,7 @@ impl Link {
     /// is a way to.
     pub(crate) fn forget(&self, key: usize) {
         let mut shared = self.lock();
-        let Some(waiting) = shared.calls.try_remove(key) else {
+        let Some(waiting) = shared.remove_call(key) else {
             return;
         };
         self.stats.call_failed();
@@ -333,6 +336,15 @@ impl Link {
 }
 
 impl Shared {
+    /// Takes a call out that nobody waits for any more.
+    fn remove_call(&mut self, key: usize) -> Option<Waiting> {
+        let mut waiting = self.calls.try_remove(key)?;
+        if let Some(extend) = waiting.extend.take() {
+            self.by_token.remove(extend.token, key);
+        }
+        Some(waiting)
+    }
+
     /// Fails every call. Those that were not sent never are, though what else was
     /// written may still be.
     pub(super) fn fail_calls(&mut self, reason: &CloseReason) -> Vec<Waker> {

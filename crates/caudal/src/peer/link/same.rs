@@ -1,5 +1,7 @@
 //! Ids as they are compared: spelled otherwise, an id is still the same.
 
+use std::collections::BTreeSet;
+
 use caudal_core::{Id, RequestId};
 
 /// An id, or the token of a progress report, to be compared with many others: read once,
@@ -50,9 +52,42 @@ impl SameId {
     }
 }
 
+/// Which entries of a table go by an id. There may be several: nobody keeps whoever
+/// chooses the ids from using one twice.
+#[derive(Debug, Default)]
+pub(super) struct Keys(BTreeSet<(SameId, usize)>);
+
+impl Keys {
+    pub(super) fn insert(&mut self, id: SameId, key: usize) {
+        self.0.insert((id, key));
+    }
+
+    pub(super) fn remove(&mut self, id: SameId, key: usize) {
+        self.0.remove(&(id, key));
+    }
+
+    pub(super) fn of(&self, id: &SameId) -> impl Iterator<Item = usize> {
+        let same = (id.clone(), 0)..=(id.clone(), usize::MAX);
+        self.0.range(same).map(|(_, key)| *key)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::SameId;
+    use super::{Keys, SameId};
+
+    #[test]
+    fn an_id_that_is_used_twice_has_both_its_keys() {
+        let mut keys = Keys::default();
+        let id = |text| SameId::parse(text).unwrap();
+        for (text, key) in [("7", 3), ("\"7\"", 4), ("7.0", 1), ("8", 2)] {
+            keys.insert(id(text), key);
+        }
+        assert_eq!(keys.of(&id("7")).collect::<Vec<_>>(), [1, 3]);
+        keys.remove(id("7"), 1);
+        assert_eq!(keys.of(&id("7")).collect::<Vec<_>>(), [3]);
+        assert_eq!(keys.of(&id("9")).count(), 0);
+    }
 
     fn same(one: &str, other: &str) -> bool {
         SameId::parse(one).unwrap() == SameId::parse(other).unwrap()
