@@ -65,6 +65,12 @@ pub(crate) fn with_framing(
         Some(_) if is_url(&endpoint) => Err(Failure::usage(format!(
             "`{endpoint}` has its own framing; leave out `--framing`"
         ))),
+        // What is not said is a line, and so is `?framing=line`: nobody means both.
+        Some(framing) if ![Framing::Line, framing].contains(&endpoint.framing()) => {
+            Err(Failure::usage(format!(
+                "`{endpoint}` has another framing than `--framing`; leave one of them out"
+            )))
+        }
         Some(framing) => Ok(endpoint.with_framing(framing)),
         None => Ok(endpoint),
     }

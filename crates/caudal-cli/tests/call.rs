@@ -332,6 +332,10 @@ fn wrong_usage_says_what_to_write() {
             &["call", "http://a", "x", "--framing", "line"],
             &["its own framing"],
         ),
+        (
+            &["call", "tcp://a:1?framing=header", "x", "--framing", "line"],
+            &["`tcp://a:1?framing=header`", "leave one of them out"],
+        ),
         (&["call", "http://a", "x", "--header", "A"], &["no colon"]),
         (&["call", "http://a", "x", "--header", "A b: c"], &["`A b`"]),
         (

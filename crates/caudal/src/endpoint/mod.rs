@@ -13,7 +13,7 @@
 
 use std::fmt;
 use std::iter;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -420,12 +420,20 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<&str>)> {
         let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
         let bad = |c: char| c.is_whitespace() || c.is_control() || "/\\@[]#".contains(c);
         // A second colon is an IPv6 address without its brackets.
-        if host.is_empty() || host.contains(bad) || port.contains(':') {
+        if host.is_empty() || host.contains(bad) || port.contains(':') || is_no_ip(host) {
             return None;
         }
         (host, port)
     };
     Some((host, Some(port).filter(|port| !port.is_empty())))
+}
+
+/// Whether this was meant to be an IPv4 address, which no name looks like.
+fn is_no_ip(host: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    host.split('.').count() == 4
+        && host.split('.').all(is_number)
+        && host.parse::<Ipv4Addr>().is_err()
 }
 
 fn after_scheme(text: &str) -> &str {

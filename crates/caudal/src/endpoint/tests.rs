@@ -176,6 +176,8 @@ fn every_error_says_what_to_do() {
         ("tcp://::1:1", host),
         ("tcp://[a]:1", host),
         ("tcp://u@a:1", host),
+        ("tcp://256.0.0.1:1", host),
+        ("tcp://1.2.3.04:1", host),
         (
             "http:///a",
             "no valid host; write one as in `http://localhost:4017` or `http://[::1]:4017`",
