@@ -6,10 +6,10 @@
 
 mod incoming;
 mod outgoing;
+mod output;
 mod same;
 
 use std::mem::discriminant;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
@@ -34,6 +34,7 @@ use incoming::RunningCall;
 pub(crate) use incoming::member;
 pub(crate) use outgoing::{Begun, CallOptions, Extension};
 use outgoing::{Outcome, Waiting};
+use output::Output;
 use same::Keys;
 pub(crate) use same::SameId;
 
@@ -78,14 +79,9 @@ pub(crate) struct Link {
 
 struct Shared {
     /// What handles and late handlers have to send.
-    out: BytesMut,
-    /// Pieces of it that are never sent, and how many bytes they have.
-    holes: Vec<Range<usize>>,
-    gone: usize,
+    out: Output,
     /// What the driver has taken over and could not send yet.
     unsent: usize,
-    /// How often the driver has taken `out` over.
-    taken: u64,
     /// How many calls were made.
     made: u64,
     /// How often the connection was lost and made again.
@@ -156,11 +152,8 @@ impl Link {
             reconnects,
             keeps_calls: AtomicBool::new(false),
             shared: Mutex::new(Shared {
-                out: BytesMut::new(),
-                holes: Vec::new(),
-                gone: 0,
+                out: Output::default(),
                 unsent: 0,
-                taken: 0,
                 made: 0,
                 session: 0,
                 pending,
@@ -327,7 +320,7 @@ impl Link {
         }
         let room = self.has_room(shared);
         if room {
-            shared.out.extend_from_slice(frame);
+            shared.out.text.extend_from_slice(frame);
             self.output_waits(shared);
         }
         Ok(room)
@@ -335,7 +328,7 @@ impl Link {
 
     /// Whether more may be written. One message may always be.
     fn has_room(&self, shared: &Shared) -> bool {
-        let waits = shared.out.len() - shared.gone + shared.unsent;
+        let waits = shared.out.waits() + shared.unsent;
         waits == 0 || waits < self.output.load(Relaxed)
     }
 
@@ -463,8 +456,9 @@ impl Link {
     /// Gives back memory that an idle connection does not need.
     pub(crate) fn rest(&self) {
         let mut shared = self.lock();
-        if shared.out.is_empty() && shared.out.capacity() > 0 {
-            let out = std::mem::take(&mut shared.out);
+        let text = &mut shared.out.text;
+        if text.is_empty() && text.capacity() > 0 {
+            let out = std::mem::take(text);
             drop(shared);
             crate::pool::give(out);
         }
@@ -500,7 +494,7 @@ impl Link {
         let mut guard = self.lock();
         let shared = &mut *guard;
         shared.close_holes();
-        let (taken, old) = (shared.taken, std::mem::take(&mut shared.out));
+        let (taken, old) = (shared.out.taken(), std::mem::take(&mut shared.out.text));
         let (mut lose, mut keep) = (Vec::new(), Vec::new());
         for (key, waiting) in &mut shared.calls {
             if !matches!(waiting.outcome, Outcome::Open(_)) {
@@ -529,16 +523,17 @@ impl Link {
         }
         keep.sort_unstable();
         for (_, key, frame, _) in keep {
-            let start = shared.out.len();
-            shared.out.extend_from_slice(&frame);
+            let out = &mut shared.out.text;
+            let start = out.len();
+            out.extend_from_slice(&frame);
             if let Some(waiting) = shared.calls.get_mut(key) {
-                waiting.place = start..shared.out.len();
+                waiting.place = start..out.len();
                 waiting.written = Some(taken);
             }
         }
         shared.unsent = 0;
         shared.session += 1;
-        self.has_output.store(!shared.out.is_empty(), Release);
+        self.has_output.store(!shared.out.text.is_empty(), Release);
         self.called.store(true, Release);
         let token = std::mem::take(&mut shared.token);
         drop(guard);
@@ -567,8 +562,7 @@ impl Link {
         let reason = reason.clone();
         let wakers = shared.fail_calls(&reason);
         let token = shared.token.clone();
-        shared.out = BytesMut::new();
-        (shared.holes, shared.gone) = (Vec::new(), 0);
+        shared.out.clear();
         shared.unsent = 0;
         self.has_output.store(false, Release);
         drop(guard);
@@ -604,19 +598,7 @@ impl Shared {
 
     fn hand_over(&mut self, out: &mut BytesMut, has_output: &AtomicBool) {
         has_output.store(false, Release);
-        // Where calls stand in it does not matter any more.
-        let _ = self.remove_holes();
-        if self.out.is_empty() {
-            return;
-        }
-        self.taken += 1;
-        match out.is_empty() {
-            true => std::mem::swap(out, &mut self.out),
-            false => {
-                out.extend_from_slice(&self.out);
-                self.out.clear();
-            }
-        }
+        self.out.hand_over(out);
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Waiting {
     pub(super) outcome: Outcome,
     /// Its number among all calls of the connection.
     pub(super) number: u64,
-    /// `Shared::taken` when it was written; none if it is in a batch that is not sent.
+    /// `Output::taken` when it was written; none if it is in a batch that is not sent.
     pub(super) written: Option<u64>,
     /// Where in `out` it stands; nowhere by itself if it is in a batch.
     pub(super) place: Range<usize>,
@@ -70,20 +70,20 @@ impl Link {
             return Ok(None);
         }
         let key = self.insert_call(shared, options)?;
-        let start = shared.out.len();
+        let start = shared.out.text.len();
         let Some(waiting) = shared.calls.get_mut(key) else {
             unreachable!("it was just inserted");
         };
         let written: Result<(), std::convert::Infallible> =
-            self.framing.write(&mut shared.out, |out| {
+            self.framing.write(&mut shared.out.text, |out| {
                 frame(out, waiting.id);
                 Ok(())
             });
         let Ok(()) = written;
-        waiting.written = Some(shared.taken);
-        waiting.place = start..shared.out.len();
+        waiting.written = Some(shared.out.taken());
+        waiting.place = start..shared.out.text.len();
         if options.idempotent && self.reconnects {
-            waiting.again = shared.out.get(start..).map(Into::into);
+            waiting.again = shared.out.text.get(start..).map(Into::into);
         }
         self.output_waits(shared);
         Ok(Some(key))
@@ -136,7 +136,7 @@ impl Link {
         }
         let appended = self.try_append(&mut shared, session, frame)?;
         if appended {
-            let taken = shared.taken;
+            let taken = shared.out.taken();
             for begun in calls {
                 // Whose caller has gone, its place may be another's.
                 let waiting = shared.calls.get_mut(begun.key);
@@ -253,7 +253,7 @@ impl Link {
             return;
         };
         let params = std::collections::BTreeMap::from([(&*cancel.member, id.to_request_id())]);
-        let written = self.framing.write(&mut shared.out, |out| {
+        let written = self.framing.write(&mut shared.out.text, |out| {
             caudal_core::encode::notification(out, &cancel.method, &params)
         });
         debug_assert!(written.is_ok(), "the scheme names a method");
@@ -360,7 +360,8 @@ impl Shared {
 
     /// Whether nothing of a call has been taken over to be sent.
     fn is_unsent(&self, call: &Waiting) -> bool {
-        call.written.is_none_or(|written| written == self.taken)
+        call.written
+            .is_none_or(|written| written == self.out.taken())
     }
 
     /// What is to be cut out of the output so that a call is never sent; `None` if it
@@ -370,55 +371,25 @@ impl Shared {
         (alone && self.is_unsent(call)).then(|| call.place.clone())
     }
 
-    /// Cuts this piece out of the output. It stays there until so much has gone that to
-    /// move the rest costs little for each piece, or the output is taken over.
+    /// Cuts this piece out of the output.
     fn cut(&mut self, piece: Range<usize>) {
-        if piece.is_empty() {
-            return;
-        }
-        self.gone += piece.len();
-        self.holes.push(piece);
-        if self.gone > (self.out.len() / 2).max(self.calls.len()) {
+        self.out.cut(piece);
+        if self.out.is_mostly_gone(self.calls.len()) {
             self.close_holes();
         }
     }
 
     /// Removes what was cut out, and says of the calls behind it where they are now.
     pub(super) fn close_holes(&mut self) {
-        let gone = self.remove_holes();
-        if gone.is_empty() {
+        let closed = self.out.close();
+        if closed.is_empty() {
             return;
         }
         for (_, call) in &mut self.calls {
-            if call.written == Some(self.taken) {
-                let before = gone.partition_point(|(end, _)| *end <= call.place.start);
-                let last = before.checked_sub(1).and_then(|last| gone.get(last));
-                let gone = last.map_or(0, |(_, gone)| *gone);
-                call.place = call.place.start - gone..call.place.end - gone;
+            if call.written == Some(self.out.taken()) {
+                call.place = closed.moved(&call.place);
             }
         }
-    }
-
-    /// Moves up what is behind the holes. Returns where each ended, and how much was gone
-    /// up to there.
-    pub(super) fn remove_holes(&mut self) -> Vec<(usize, usize)> {
-        let mut holes = std::mem::take(&mut self.holes);
-        self.gone = 0;
-        holes.sort_unstable_by_key(|hole| hole.start);
-        let Some(first) = holes.first() else {
-            return Vec::new();
-        };
-        let mut kept = first.start;
-        let starts = holes.iter().skip(1).map(|hole| hole.start);
-        let starts = starts.chain([self.out.len()]);
-        let mut gone = Vec::with_capacity(holes.len());
-        for (hole, next) in holes.iter().zip(starts) {
-            self.out.copy_within(hole.end..next, kept);
-            kept += next - hole.end;
-            gone.push((hole.end, next - kept));
-        }
-        self.out.truncate(kept);
-        gone
     }
 
     /// Settles a call, unless it has gone; its caller is to be woken.
