@@ -51,12 +51,16 @@ impl Race {
         let (here, there) = (a.instructions?, b.instructions?);
         let text = || {
             let [here, there] = [here, there].map(|it| number(it.round()));
-            let lines = a.fetched.zip(b.fetched).map(|lines| {
-                let [here, there] = [lines.0, lines.1].map(|it| number(it.round()));
-                format!(
-                    " in {here} and {there} lines of code, which are fetched anew for each: the \
-                     more somebody else uses the processor's caches, the more they cost"
-                )
+            let lines = a.fetched.zip(b.fetched).map(|(ours, theirs)| {
+                let [here, there] = [ours, theirs].map(|it| number(it.round()));
+                let cost = match ours > theirs {
+                    true => {
+                        ", which are fetched anew for each: the more somebody else uses the \
+                         processor's caches, the more they cost"
+                    }
+                    false => "",
+                };
+                format!(" in {here} and {there} lines of code{cost}")
             });
             let lines = lines.unwrap_or_default();
             format!("a call takes {one} {here} instructions, {other} {there}{lines}")
