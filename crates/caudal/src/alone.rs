@@ -8,8 +8,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use caudal_core::{Id, Message, decode};
 
-use crate::batch::Batch;
-use crate::dispatch::{Dispatched, Exchange, Later, frame};
+use crate::dispatch::{Dispatched, Exchange, Unready, frame};
 use crate::handler::BoxFuture;
 use crate::peer::{self, Link};
 use crate::router::Router;
@@ -47,30 +46,36 @@ pub(crate) fn begin(
     bytes: &[u8],
 ) -> Result<Option<Bytes>, BoxFuture<Option<Bytes>>> {
     link.show_received(bytes);
-    let mut out = SPARE.take();
-    out.reserve(SHORT);
-    let begun = dispatch(router, link, caller, bytes, &mut out);
-    let written = match out.len() {
-        ..=SHORT => Bytes::copy_from_slice(&out),
-        _ => std::mem::take(&mut out).freeze(),
-    };
-    out.clear();
-    SPARE.set(out);
+    let (begun, written) = SPARE.with(|spare| {
+        let mut out = spare.take();
+        out.reserve(SHORT);
+        let begun = dispatch(router, link, caller, bytes, &mut out);
+        let written = match out.len() {
+            ..=SHORT => Bytes::copy_from_slice(&out),
+            _ => std::mem::take(&mut out).freeze(),
+        };
+        out.clear();
+        spare.set(out);
+        (begun, written)
+    });
     match begun {
         Dispatched::Done => Ok(sent(link, written)),
-        unready => Err(Box::pin(finish(Arc::clone(link), unready))),
+        unready => Err(finish(Arc::clone(link), unready)),
     }
 }
 
 /// Waits in the caller's own task for what a message has begun.
-async fn finish(link: Arc<Link>, begun: Dispatched) -> Option<Bytes> {
-    let text = match begun {
-        Dispatched::Done => return None,
-        Dispatched::Later(later) => peer::run(&link, later).await,
-        // What comes alone is cancelled by going away.
-        Dispatched::Batch(batch, waiting, _) => wait(&link, batch, waiting).await,
-    };
-    sent(&link, text.freeze())
+#[inline(never)]
+fn finish(link: Arc<Link>, begun: Dispatched) -> BoxFuture<Option<Bytes>> {
+    Box::pin(async move {
+        let text = match begun {
+            Dispatched::Done => return None,
+            Dispatched::Later(later) => peer::run(&link, later).await,
+            // What comes alone is cancelled by going away.
+            Dispatched::Batch(unready) => wait(&link, *unready).await,
+        };
+        sent(&link, text.freeze())
+    })
 }
 
 /// The answer, unless it is none.
@@ -92,13 +97,21 @@ fn dispatch(
     let mut exchange = Exchange::for_entry(link, out);
     exchange.caller = caller;
     let owes_too_much = link.owes_too_much(0);
-    if (link.is_full(0) || owes_too_much)
-        && let Some(id) = refused(&decode(bytes, &link.config.policy), owes_too_much)
-    {
-        exchange.turn_away(id, false);
+    if (link.is_full(0) || owes_too_much) && turns_away(bytes, owes_too_much, &mut exchange) {
         return Dispatched::Done;
     }
     frame(router, bytes, &mut exchange)
+}
+
+/// Answers a message that there is no room for, if it is one that asks.
+#[cold]
+fn turns_away(bytes: &[u8], owes_too_much: bool, exchange: &mut Exchange<'_>) -> bool {
+    let message = decode(bytes, &exchange.link.config.policy);
+    let id = refused(&message, owes_too_much);
+    if let Some(id) = id {
+        exchange.turn_away(id, false);
+    }
+    id.is_some()
 }
 
 /// Under which id a message is refused as a whole, where no request may begin. The entries
@@ -113,13 +126,12 @@ fn refused<'m>(message: &Message<'m>, owes_too_much: bool) -> Option<Id<'m>> {
 }
 
 /// Waits for the entries of a batch that were not ready.
-async fn wait(
-    link: &Arc<Link>,
-    mut batch: Batch,
-    waiting: Vec<(Option<usize>, Later)>,
-) -> BytesMut {
+async fn wait(link: &Arc<Link>, unready: Unready) -> BytesMut {
+    let Unready {
+        mut batch, calls, ..
+    } = unready;
     let run = |(place, later)| async move { (place, peer::run(link, later).await) };
-    let mut running = Together::new(waiting.into_iter().map(run));
+    let mut running = Together::new(calls.into_iter().map(run));
     poll_fn(|cx| {
         running.poll(cx, |(place, text)| {
             if let Some(place) = place {

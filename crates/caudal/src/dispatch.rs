@@ -5,6 +5,7 @@
 //! once, and answered if it is ready. What must wait is handed back as
 //! [`Later`], for the connection to run elsewhere.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,9 +48,9 @@ pub(crate) enum Invoked<'a> {
     /// It is answered, or owes no answer.
     Done,
     /// It goes on.
-    Later(Later),
+    Later(Box<Later>),
     /// It was no call after all: what follows its params is not valid.
-    Not(Message<'a>),
+    Not(Box<Message<'a>>),
 }
 
 /// What became of a frame.
@@ -57,10 +58,18 @@ pub(crate) enum Dispatched {
     /// All is answered.
     Done,
     /// One call goes on.
-    Later(Later),
-    /// Some calls of a batch go on, each for the place in it, and these are to be
-    /// cancelled when they do.
-    Batch(Batch, Vec<(Option<usize>, Later)>, Vec<SameId>),
+    Later(Box<Later>),
+    /// Some calls of a batch go on.
+    Batch(Box<Unready>),
+}
+
+/// A batch of which calls go on.
+pub(crate) struct Unready {
+    pub(crate) batch: Batch,
+    /// Each for its place in the batch; a notification has none.
+    pub(crate) calls: Vec<(Option<usize>, Box<Later>)>,
+    /// What is to be cancelled when they do.
+    pub(crate) cancelled: Vec<SameId>,
 }
 
 /// A call whose params its handler will read.
@@ -76,7 +85,7 @@ pub(crate) enum Arriving<'a, 'd, 'p> {
 
 /// Why a handler was not called.
 pub(crate) enum Refused<'a> {
-    Not(Message<'a>),
+    Not(Box<Message<'a>>),
     Params(Option<Id<'a>>, JsonRpcError),
 }
 
@@ -91,7 +100,7 @@ impl<'a> Arriving<'a, '_, '_> {
                 match decoder.finish() {
                     Message::Request(request) => (early, Some(request.id), request.params),
                     Message::Notification(notification) => (early, None, notification.params),
-                    other => return Err(Refused::Not(other)),
+                    other => return Err(Refused::Not(Box::new(other))),
                 }
             }
         };
@@ -321,7 +330,7 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
     // handlers and are seen in full.
     if let Some(name) = decoder.method_before_params() {
         if link.knows(&name) {
-            return message(router, &decoder.finish(), Traces::default(), exchange);
+            return rest(router, decoder, exchange);
         }
         let work =
             AssertUnwindSafe(|| call(router, &name, Arriving::Partly(&mut decoder), exchange));
@@ -330,21 +339,33 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
             Ok(Invoked::Later(later)) => Dispatched::Later(later),
             Ok(Invoked::Not(other)) => message(router, &other, Traces::default(), exchange),
             Err(payload) => {
-                let error = incident::report_panic(&name, payload);
-                // It may have come after the answer; or from somebody's `Deserialize`,
-                // and then the id is not known yet.
-                if !exchange.answered {
-                    let id = match decode(frame, &link.config.policy) {
-                        Message::Request(request) => Some(request.id),
-                        _ => None,
-                    };
-                    exchange.reply(id, &name, Err::<(), _>(error));
-                }
+                panicked(frame, &name, payload, exchange);
                 Dispatched::Done
             }
         };
     }
+    rest(router, decoder, exchange)
+}
+
+/// Runs what is read to its end before it is known what to do.
+#[inline(never)]
+fn rest(router: &Router, mut decoder: Decoder<'_, '_>, exchange: &mut Exchange<'_>) -> Dispatched {
     message(router, &decoder.finish(), Traces::default(), exchange)
+}
+
+/// Answers a call of which something has panicked before its handler ran, or after it.
+#[cold]
+fn panicked(frame: &[u8], name: &str, payload: Box<dyn Any + Send>, exchange: &mut Exchange<'_>) {
+    let error = incident::report_panic(name, payload);
+    // It may have come after the answer; or from somebody's `Deserialize`, and then the
+    // id is not known yet.
+    if !exchange.answered {
+        let id = match decode(frame, &exchange.link.config.policy) {
+            Message::Request(request) => Some(request.id),
+            _ => None,
+        };
+        exchange.reply(id, &name, Err::<(), _>(error));
+    }
 }
 
 /// The same where calls may have a trace context.
@@ -376,7 +397,11 @@ pub(crate) fn message(
 }
 
 /// Runs one message, alone or in a batch.
-fn entry(router: &Router, message: &Message<'_>, exchange: &mut Exchange<'_>) -> Option<Later> {
+fn entry(
+    router: &Router,
+    message: &Message<'_>,
+    exchange: &mut Exchange<'_>,
+) -> Option<Box<Later>> {
     let (id, name, params) = match message {
         Message::Request(Request {
             id, method, params, ..
@@ -469,7 +494,7 @@ fn batch(
 ) -> Dispatched {
     let (link, caller) = (exchange.link, exchange.caller);
     let mut batch = Batch::with_room(entries.len());
-    let (mut later, mut cancelled) = (Vec::new(), Vec::new());
+    let (mut calls, mut cancelled) = (Vec::new(), Vec::new());
     for message in entries {
         // It may mean one of this very batch, none of which goes on yet.
         if let Message::Notification(Notification { method, params, .. }) = message
@@ -483,7 +508,7 @@ fn batch(
         let mut inner = Exchange::for_entry(link, &mut batch.text);
         inner.caller = caller;
         inner.trace = traces.next(message);
-        let full = link.is_full(later.len()) || link.owes_too_much(inner.out.len());
+        let full = link.is_full(calls.len()) || link.owes_too_much(inner.out.len());
         let waits = match message {
             Message::Request(request) if full => {
                 inner.turn_away(request.id, false);
@@ -495,17 +520,21 @@ fn batch(
             }
         };
         match waits {
-            Some((true, notification)) => later.push((None, notification)),
-            Some((false, request)) => later.push((Some(batch.leave_open(place)), request)),
+            Some((true, notification)) => calls.push((None, notification)),
+            Some((false, request)) => calls.push((Some(batch.leave_open(place)), request)),
             None => batch.end(place),
         }
     }
-    if later.is_empty() {
+    if calls.is_empty() {
         cancelled.iter().for_each(|id| link.cancel(id));
         batch.write(exchange);
         return Dispatched::Done;
     }
-    Dispatched::Batch(batch, later, cancelled)
+    Dispatched::Batch(Box::new(Unready {
+        batch,
+        calls,
+        cancelled,
+    }))
 }
 
 impl Exchange<'_> {
@@ -532,7 +561,7 @@ impl Exchange<'_> {
             Arriving::Partly(decoder) => match decoder.finish() {
                 Message::Request(request) => Some(request.id),
                 Message::Notification(_) => None,
-                other => return Invoked::Not(other),
+                other => return Invoked::Not(Box::new(other)),
             },
         };
         match id {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use caudal_core::Id;
 use tracing::Span;
 use tracing::field::Empty;
+use tracing::level_filters::LevelFilter;
 
 /// Watches one call of the other side from its begin to its end.
 #[derive(Debug)]
@@ -31,13 +32,10 @@ impl Watched {
         #[cfg(not(feature = "metrics"))]
         let _ = unknown;
         Self {
-            span: tracing::debug_span!(
-                target: "caudal",
-                "call",
-                method = shown(method),
-                id = Empty,
-                outcome = Empty,
-            ),
+            span: match LevelFilter::current() >= LevelFilter::DEBUG {
+                true => span(method),
+                false => Span::none(),
+            },
             #[cfg(feature = "metrics")]
             figures: Some(crate::metrics::Figures::begin(method, unknown)),
         }
@@ -46,8 +44,10 @@ impl Watched {
     /// Runs a part of the call.
     #[inline]
     pub(crate) fn within<R>(&self, work: impl FnOnce() -> R) -> R {
-        let _entered = self.span.enter();
-        work()
+        if self.span.is_disabled() {
+            return work();
+        }
+        self.span.in_scope(work)
     }
 
     /// Notes the id, once it is known.
@@ -56,7 +56,7 @@ impl Watched {
         if !self.span.is_disabled()
             && let Some(id) = id
         {
-            self.span.record("id", id.as_str());
+            record(&self.span, "id", id.as_str());
         }
     }
 
@@ -64,13 +64,31 @@ impl Watched {
     #[inline]
     pub(crate) fn end(&self, outcome: &'static str) {
         if !self.span.is_disabled() {
-            self.span.record("outcome", outcome);
+            record(&self.span, "outcome", outcome);
         }
         #[cfg(feature = "metrics")]
         if let Some(figures) = &self.figures {
             figures.end(outcome);
         }
     }
+}
+
+// Most calls have no span: what makes one stands apart from what every call runs through.
+
+#[cold]
+fn span(method: &str) -> Span {
+    tracing::debug_span!(
+        target: "caudal",
+        "call",
+        method = shown(method),
+        id = Empty,
+        outcome = Empty,
+    )
+}
+
+#[cold]
+fn record(span: &Span, field: &str, value: &str) {
+    span.record(field, value);
 }
 
 /// A name that a caller made up may be long.

@@ -439,7 +439,7 @@ pub(crate) fn first_poll<'a>(
     if !settings.spawn && poll().is_ready() {
         return Invoked::Done;
     }
-    Invoked::Later(Later {
+    Invoked::Later(Box::new(Later {
         future: Some(future),
         id: id.map(|id| id.as_str().into()),
         method: Arc::clone(maker.method),
@@ -447,7 +447,7 @@ pub(crate) fn first_poll<'a>(
         settings,
         outliving: None,
         watched: Watched::default(),
-    })
+    }))
 }
 
 /// A call that is under way: polls its handler, and answers when it is done.

@@ -68,7 +68,7 @@ enum End {
 }
 
 /// Moves a call out of the connection's task.
-pub(super) fn spawn(link: &Arc<Link>, mut later: Later, place: Place) {
+pub(super) fn spawn(link: &Arc<Link>, mut later: Box<Later>, place: Place) {
     let token = Token::of(link, &later);
     let holds = later.id.is_none() || later.settings.serial;
     let (key, session) = link.enter(later.id.as_deref(), token.token.clone(), holds);
@@ -154,7 +154,7 @@ impl Token {
 ///
 /// # Cancel safety
 /// If it is dropped, the call is cancelled; one that chose to finish goes on.
-pub(crate) async fn run(link: &Arc<Link>, mut later: Later) -> BytesMut {
+pub(crate) async fn run(link: &Arc<Link>, mut later: Box<Later>) -> BytesMut {
     /// Tells the call that nobody waits for it any more.
     struct Asked(Token);
     impl Drop for Asked {

@@ -23,7 +23,7 @@ use self::pace::{EARLY, Pace};
 use self::queue::Queue;
 use super::link::{Collected, Link, Order};
 use super::running::{self, OpenBatch, Place};
-use crate::dispatch::{self, Dispatched, Exchange};
+use crate::dispatch::{self, Dispatched, Exchange, Unready};
 use crate::pool;
 use crate::router::Router;
 use crate::state::State;
@@ -513,7 +513,12 @@ impl Core {
         match dispatched {
             Dispatched::Done => {}
             Dispatched::Later(later) => running::spawn(&self.link, later, Place::Alone),
-            Dispatched::Batch(batch, calls, cancelled) => {
+            Dispatched::Batch(unready) => {
+                let Unready {
+                    batch,
+                    calls,
+                    cancelled,
+                } = *unready;
                 if batch.is_complete() {
                     batch.write(&mut self.exchange());
                 }
