@@ -275,8 +275,8 @@ fn own_headers(options: &Options) -> Option<HeaderValue> {
 }
 
 /// Lets the page of an allowed origin read the answer.
-pub(super) fn share(origin: Option<HeaderValue>, options: &Options, response: &mut Response<Body>) {
-    let Some(origin) = origin else { return };
+#[cold]
+pub(super) fn share(origin: HeaderValue, options: &Options, response: &mut Response<Body>) {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(VARY, HeaderValue::from_static("origin"));

@@ -82,6 +82,20 @@ struct Connection {
     bodies: AtomicUsize,
 }
 
+/// What a request is answered with. A response is large, and is made where it is sent.
+enum Answer {
+    /// To a POST; nothing, if it asks for nothing.
+    Reply(Option<Bytes>),
+    /// Whatever else.
+    Other(Box<Response<Body>>),
+}
+
+impl From<Response<Body>> for Answer {
+    fn from(response: Response<Body>) -> Self {
+        Self::Other(Box::new(response))
+    }
+}
+
 /// What is left of a request that could not be answered at once.
 pub(super) struct Rest {
     /// Whose page may read the answer.
@@ -252,18 +266,20 @@ impl Http {
             Ok(()) => self.caller(head),
             Err(answered) => Err(answered),
         };
-        let mut begun = match caller {
-            Ok(_) if head.method == Method::POST && !is_json => Ok(not_json()),
-            Ok(_) if head.method == Method::POST && is_encoded => Ok(encoded()),
+        let begun = match caller {
+            Ok(_) if head.method == Method::POST && !is_json => Ok(not_json().into()),
+            Ok(_) if head.method == Method::POST && is_encoded => Ok(encoded().into()),
             Ok(caller) if head.method == Method::POST => self.post(caller, head, body),
             Ok(caller) => Err(Rest::of(caller, None, Wait::Other)),
-            Err(answered) => Ok(*answered),
+            Err(answered) => Ok(Answer::Other(answered)),
         };
-        match &mut begun {
-            Ok(response) => guard::share(origin, options, response),
-            Err(rest) => rest.origin = origin,
+        match begun {
+            Ok(answer) => Ok(self.respond(answer, origin, &mut head.headers)),
+            Err(mut rest) => {
+                rest.origin = origin;
+                Err(rest)
+            }
         }
-        begun
     }
 
     /// Waits for what is left of a request.
@@ -277,13 +293,13 @@ impl Http {
         mut rest: Box<Rest>,
     ) -> Response<Body> {
         let origin = rest.origin.take();
-        let mut response = loop {
+        let answer = loop {
             let Rest {
                 caller, held, wait, ..
             } = *rest;
             let link = caller.as_ref().unwrap_or(&self.link);
             let next = match wait {
-                Wait::Other => Ok(self.other(link, head, body.as_mut()).await),
+                Wait::Other => Ok(self.other(link, head, body.as_mut()).await.into()),
                 Wait::Body(whole) => {
                     let config = &self.shared.hub.config;
                     let (limit, time) = (config.policy.max_message, config.message_timeout);
@@ -292,18 +308,18 @@ impl Http {
                     self.take(caller, held, head, read)
                 }
                 #[cfg(feature = "session")]
-                Wait::Session(text) => Ok(self.shared.sessions.post(self, link, head, text).await),
-                Wait::Answer(reply) => {
-                    Ok(self.reply(reply.await, std::mem::take(&mut head.headers)))
+                Wait::Session(text) => {
+                    let sessions = &self.shared.sessions;
+                    Ok(sessions.post(self, link, head, text).await.into())
                 }
+                Wait::Answer(reply) => Ok(Answer::Reply(reply.await)),
             };
             match next {
-                Ok(response) => break response,
+                Ok(answer) => break answer,
                 Err(next) => rest = next,
             }
         };
-        guard::share(origin, &self.shared.options, &mut response);
-        response
+        self.respond(answer, origin, &mut head.headers)
     }
 
     /// Answers what is no POST.
@@ -345,9 +361,9 @@ impl Http {
     fn post<B: http_body::Body>(
         &self,
         caller: Option<Arc<Link>>,
-        head: &mut Parts,
+        head: &Parts,
         body: Pin<&mut B>,
-    ) -> Result<Response<Body>, Box<Rest>> {
+    ) -> Result<Answer, Box<Rest>> {
         let hub = &self.shared.hub;
         // A connection of ours is held as a whole.
         let held = self.remote.is_none().then(|| hub.hold());
@@ -365,24 +381,26 @@ impl Http {
         &self,
         caller: Option<Arc<Link>>,
         held: Option<Held>,
-        head: &mut Parts,
+        head: &Parts,
         read: Result<Bytes, ReadError>,
-    ) -> Result<Response<Body>, Box<Rest>> {
+    ) -> Result<Answer, Box<Rest>> {
         let text = match read {
             Ok(text) => text,
-            Err(error) => return Ok(self.unread(&error)),
+            Err(error) => return Ok(self.unread(&error).into()),
         };
         let hub = &self.shared.hub;
         #[cfg(feature = "session")]
         if self.shared.sessions.concerns(self, head, &text) {
             return Err(Rest::of(caller, held, Wait::Session(text)));
         }
+        #[cfg(not(feature = "session"))]
+        let _ = head;
         if hub.is_stopping() {
             let text = "the server is shutting down\n";
-            return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, text));
+            return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, text).into());
         }
         match alone::begin(&hub.router, &self.link, caller.as_ref(), &text) {
-            Ok(reply) => Ok(self.reply(reply, std::mem::take(&mut head.headers))),
+            Ok(reply) => Ok(Answer::Reply(reply)),
             Err(reply) => Err(Rest::of(caller, held, Wait::Answer(reply))),
         }
     }
@@ -407,28 +425,40 @@ impl Http {
         }
     }
 
-    /// The response that an answer becomes. Its headers take the room of the request's,
-    /// which hyper gives the next request's.
-    fn reply(&self, reply: Option<Bytes>, mut headers: HeaderMap) -> Response<Body> {
-        let default = match reply {
-            Some(_) => StatusCode::OK,
-            None => StatusCode::NO_CONTENT,
-        };
-        let status = self.status(reply.as_deref(), default);
-        match headers.capacity() {
-            ..=HEADERS => headers.clear(),
-            _ => headers = HeaderMap::new(),
-        }
-        let body = match reply {
-            Some(text) => {
-                headers.insert(CONTENT_TYPE, JSON);
-                Body::whole(text)
+    /// The response that an answer becomes, which the page of `origin` may read. The
+    /// headers of a reply take the room of the request's, which hyper gives the next
+    /// request's.
+    #[inline]
+    fn respond(
+        &self,
+        answer: Answer,
+        origin: Option<HeaderValue>,
+        room: &mut HeaderMap,
+    ) -> Response<Body> {
+        // Made in the place that it is returned from.
+        let mut response = Response::new(Body::empty());
+        match answer {
+            Answer::Other(other) => response = *other,
+            Answer::Reply(reply) => {
+                let default = match reply {
+                    Some(_) => StatusCode::OK,
+                    None => StatusCode::NO_CONTENT,
+                };
+                *response.status_mut() = self.status(reply.as_deref(), default);
+                let headers = response.headers_mut();
+                if room.capacity() <= HEADERS {
+                    std::mem::swap(headers, room);
+                    headers.clear();
+                }
+                if let Some(text) = reply {
+                    headers.insert(CONTENT_TYPE, JSON);
+                    *response.body_mut() = Body::whole(text);
+                }
             }
-            None => Body::empty(),
-        };
-        let mut response = Response::new(body);
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
+        }
+        if let Some(origin) = origin {
+            guard::share(origin, &self.shared.options, &mut response);
+        }
         response
     }
 
