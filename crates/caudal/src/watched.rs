@@ -8,21 +8,12 @@ use tracing::field::Empty;
 use tracing::level_filters::LevelFilter;
 
 /// Watches one call of the other side from its begin to its end.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Watched {
-    span: Span,
+    /// Most calls have none, so it has its room elsewhere.
+    span: Option<Box<Span>>,
     #[cfg(feature = "metrics")]
     figures: Option<crate::metrics::Figures>,
-}
-
-impl Default for Watched {
-    fn default() -> Self {
-        Self {
-            span: Span::none(),
-            #[cfg(feature = "metrics")]
-            figures: None,
-        }
-    }
 }
 
 impl Watched {
@@ -34,7 +25,7 @@ impl Watched {
         Self {
             span: match LevelFilter::current() >= LevelFilter::DEBUG {
                 true => span(method),
-                false => Span::none(),
+                false => None,
             },
             #[cfg(feature = "metrics")]
             figures: Some(crate::metrics::Figures::begin(method, unknown)),
@@ -44,27 +35,25 @@ impl Watched {
     /// Runs a part of the call.
     #[inline]
     pub(crate) fn within<R>(&self, work: impl FnOnce() -> R) -> R {
-        if self.span.is_disabled() {
-            return work();
+        match &self.span {
+            None => work(),
+            Some(span) => span.in_scope(work),
         }
-        self.span.in_scope(work)
     }
 
     /// Notes the id, once it is known.
     #[inline]
     pub(crate) fn identify(&self, id: Option<Id<'_>>) {
-        if !self.span.is_disabled()
-            && let Some(id) = id
-        {
-            record(&self.span, "id", id.as_str());
+        if let (Some(span), Some(id)) = (&self.span, id) {
+            record(span, "id", id.as_str());
         }
     }
 
     /// Notes how it ended.
     #[inline]
     pub(crate) fn end(&self, outcome: &'static str) {
-        if !self.span.is_disabled() {
-            record(&self.span, "outcome", outcome);
+        if let Some(span) = &self.span {
+            record(span, "outcome", outcome);
         }
         #[cfg(feature = "metrics")]
         if let Some(figures) = &self.figures {
@@ -73,17 +62,16 @@ impl Watched {
     }
 }
 
-// Most calls have no span: what makes one stands apart from what every call runs through.
-
 #[cold]
-fn span(method: &str) -> Span {
-    tracing::debug_span!(
+fn span(method: &str) -> Option<Box<Span>> {
+    let span = tracing::debug_span!(
         target: "caudal",
         "call",
         method = shown(method),
         id = Empty,
         outcome = Empty,
-    )
+    );
+    (!span.is_disabled()).then(|| Box::new(span))
 }
 
 #[cold]
