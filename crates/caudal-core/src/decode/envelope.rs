@@ -107,7 +107,13 @@ impl<'a> Envelope<'a> {
     ) -> Result<(), NotJson> {
         let repeated = match member {
             Some(Member::Version) => self.version.replace(scan.value()?).is_some(),
-            Some(Member::Id) => self.id.replace(scan.value()?).is_some(),
+            Some(Member::Id) => {
+                let id = match scan.few_digits() {
+                    Some(digits) => digits,
+                    None => scan.value()?,
+                };
+                self.id.replace(id).is_some()
+            }
             Some(Member::Method) => self.method.replace(read_method(scan)?).is_some(),
             Some(Member::Params) => self.params.replace(scan.value()?).is_some(),
             Some(Member::Result) => self.result.replace(scan.value()?).is_some(),

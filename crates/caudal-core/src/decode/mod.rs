@@ -221,7 +221,7 @@ impl<'a, 'p> Decoder<'a, 'p> {
         let room = self.policy.max_depth.saturating_sub(self.scan.depth);
         let shallow = text.len() / 2 <= room || brackets(text.as_bytes()) <= room;
         // A type may also have read nothing at all.
-        !text.is_empty() && shallow && memchr::memchr(b'\\', text.as_bytes()).is_none()
+        !text.is_empty() && shallow && !has_backslash(text.as_bytes())
     }
 
     /// Goes on behind the value of `params`.
@@ -275,6 +275,16 @@ impl<'a, 'p> Decoder<'a, 'p> {
             Ok(message) => message,
             Err(NotJson) => Message::Invalid(Invalid::unidentified(self.scan.fault())),
         }
+    }
+}
+
+/// Whether there is an escape.
+fn has_backslash(bytes: &[u8]) -> bool {
+    /// Of fewer it takes longer to look at many at once.
+    const FEW: usize = 16;
+    match bytes.len() {
+        ..=FEW => bytes.contains(&b'\\'),
+        _ => memchr::memchr(b'\\', bytes).is_some(),
     }
 }
 

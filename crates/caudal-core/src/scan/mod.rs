@@ -288,14 +288,25 @@ impl<'a> Scanner<'a> {
         let first = self.next_token();
         let start = self.pos;
         match first {
-            Some(b'{' | b'[') => {
-                let (scan, read) = self.container();
-                *self = scan;
-                read?;
-            }
+            Some(b'{' | b'[') => self.container()?,
             _ => self.scalar(first)?,
         }
         Ok(self.slice(start, self.pos))
+    }
+
+    /// Reads a number as most ids are: a few digits, and the next member or the end of
+    /// the object behind them. If it is anything else, nothing is read.
+    #[inline(always)]
+    pub(crate) fn few_digits(&mut self) -> Option<&'a str> {
+        let word = self.text.as_bytes().get(self.pos..)?.first_chunk::<8>()?;
+        let count = leading_digits(u64::from_le_bytes(*word));
+        let ends = matches!(word.get(count), Some(b',' | b'}'));
+        if !ends || (count != 1 && matches!(word, [b'0' | b',' | b'}', ..])) {
+            return None;
+        }
+        let start = self.pos;
+        self.pos += count;
+        Some(self.slice(start, self.pos))
     }
 
     /// Reads a value that is neither array nor object.
@@ -313,9 +324,11 @@ impl<'a> Scanner<'a> {
 
     /// Reads an array or object, whatever it holds, without recursion.
     #[inline(never)]
-    fn container(mut self) -> (Self, Result<(), NotJson>) {
-        let read = self.read_container();
-        (self, read)
+    fn container(&mut self) -> Result<(), NotJson> {
+        let mut scan = *self;
+        let read = scan.read_container();
+        *self = scan;
+        read
     }
 
     #[inline(always)]
@@ -410,5 +423,60 @@ impl<'a> Scanner<'a> {
             return self.unexpected(SyntaxError::BadNumber);
         }
         Ok(())
+    }
+}
+
+/// How many of the first bytes of `word` are digits.
+#[inline]
+const fn leading_digits(word: u64) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES << 7;
+    // A digit becomes its value, and only what is more than nine gets the high bit.
+    let values = word ^ (ONES * b'0' as u64);
+    let others = (values & !HIGH).wrapping_add(ONES * (0x7f - 9)) | values;
+    (others & HIGH).trailing_zeros() as usize / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Scanner, leading_digits};
+
+    #[test]
+    fn every_byte_that_is_no_digit_ends_a_run() {
+        for byte in 0..=u8::MAX {
+            for at in 0..8_usize {
+                let mut word = *b"01928374";
+                word[at] = byte;
+                let digits = word.iter().take_while(|b| b.is_ascii_digit()).count();
+                assert_eq!(leading_digits(u64::from_le_bytes(word)), digits, "{word:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_digits_are_read_only_where_they_are_a_whole_number() {
+        for (text, found) in [
+            ("1,\"method\":", Some("1")),
+            ("0}      ", Some("0")),
+            ("1234567,", Some("1234567")),
+            ("1234567}", Some("1234567")),
+            ("12345678,", None),
+            ("01,     ", None),
+            ("00}     ", None),
+            ("1.5,    ", None),
+            ("1e5,    ", None),
+            ("-1,     ", None),
+            ("1 ,     ", None),
+            ("1],     ", None),
+            (",       ", None),
+            ("}       ", None),
+            ("\"1\",   ", None),
+            ("1,", None),
+            ("", None),
+        ] {
+            let mut scan = Scanner::new(text);
+            assert_eq!(scan.few_digits(), found, "{text}");
+            assert_eq!(scan.pos, found.map_or(0, str::len), "{text}");
+        }
     }
 }
