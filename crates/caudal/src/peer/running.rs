@@ -68,9 +68,7 @@ enum End {
 }
 
 /// Moves a call out of the connection's task.
-pub(super) fn spawn(link: &Arc<Link>, later: Box<Later>, place: Place) {
-    // The task has room for it, and many of them may wait.
-    let mut later = *later;
+pub(super) fn spawn(link: &Arc<Link>, mut later: Later, place: Place) {
     let token = Token::of(link, &later);
     let holds = later.id.is_none() || later.settings.serial;
     let (key, session) = link.enter(later.id.as_deref(), token.token.clone(), holds);

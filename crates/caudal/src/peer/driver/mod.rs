@@ -512,7 +512,7 @@ impl Core {
     fn go_on(&mut self, dispatched: Dispatched) {
         match dispatched {
             Dispatched::Done => {}
-            Dispatched::Later(later) => running::spawn(&self.link, later, Place::Alone),
+            Dispatched::Later(later) => running::spawn(&self.link, *later, Place::Alone),
             Dispatched::Batch(unready) => {
                 let Unready {
                     batch,
@@ -528,7 +528,7 @@ impl Core {
                         Some(place) => Place::In(Arc::clone(&batch), place),
                         None => Place::Alone,
                     };
-                    running::spawn(&self.link, call, place);
+                    running::spawn(&self.link, *call, place);
                 }
                 cancelled.iter().for_each(|id| self.link.cancel(id));
             }
