@@ -2,18 +2,19 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::mem::take;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::request::Parts;
-use http::{Request, Response, StatusCode, Version};
+use http::{HeaderMap, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
 use super::body::Body;
 use super::linger::Lingering;
 use super::plain;
 use super::serve::{Place, Visit};
-use super::service::{Rest, is_bare};
+use super::service::{Answer, Rest, is_bare};
 use crate::handler::BoxFuture;
 
 /// The answer to a request.
@@ -24,7 +25,7 @@ pub(super) struct Served {
     /// Until it waits for something.
     asked: Option<Asked>,
     /// What it waits for, if it does.
-    rest: Option<BoxFuture<Response<Body>>>,
+    rest: Option<BoxFuture<(Answer, HeaderMap)>>,
     /// Until there is an answer.
     visit: Option<Visit>,
     version: Version,
@@ -50,31 +51,31 @@ impl Served {
         }
     }
 
-    /// Begins to wait for what is left of the request.
-    #[inline(never)]
-    fn wait(&mut self, rest: Box<Rest>) {
-        if let (Some(mut asked), Some(visit)) = (self.asked.take(), &self.visit) {
-            let http = visit.place.http.clone();
-            self.rest = Some(Box::pin(async move {
-                let Asked { head, body } = &mut asked;
-                http.finish(head, Pin::new(body), rest).await
-            }));
+    /// The answer, and room for its headers.
+    #[inline]
+    fn poll_answer(&mut self, place: &Place, cx: &mut Context<'_>) -> Poll<(Answer, HeaderMap)> {
+        if let Some(asked) = &mut self.asked {
+            match begin(place, asked) {
+                Ok(answer) => return Poll::Ready((answer, take(&mut asked.head.headers))),
+                Err(rest) => self.wait(place, rest),
+            }
+        }
+        match &mut self.rest {
+            Some(rest) => rest.as_mut().poll(cx),
+            None => Poll::Pending,
         }
     }
 
-    /// Until the response is sent, the request is under way.
-    #[inline]
-    fn answer(&mut self, response: &mut Response<Body>) {
-        if self.is_bare {
-            *response.body_mut() = Body::empty();
-        }
-        if let Some(mut visit) = self.visit.take() {
-            if self.version == Version::HTTP_2 {
-                // There may be many at once.
-                visit.owe(response.body());
-                response.body_mut().give_in_pieces();
-            }
-            response.body_mut().last_with(visit);
+    /// Begins to wait for what is left of the request.
+    #[inline(never)]
+    fn wait(&mut self, place: &Place, rest: Box<Rest>) {
+        let http = place.http.clone();
+        if let Some(mut asked) = self.asked.take() {
+            self.rest = Some(Box::pin(async move {
+                let Asked { head, body } = &mut asked;
+                let answer = http.finish(head, Pin::new(body), rest).await;
+                (answer, take(&mut head.headers))
+            }));
         }
     }
 }
@@ -84,26 +85,25 @@ impl Future for Served {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let Some(visit) = &this.visit else {
+        let Some(mut visit) = this.visit.take() else {
             // It was answered.
             return Poll::Pending;
         };
-        if this.rest.is_none()
-            && let Some(asked) = &mut this.asked
-        {
-            match begin(&visit.place, asked) {
-                Ok(mut response) => {
-                    this.answer(&mut response);
-                    return Poll::Ready(Ok(response));
-                }
-                Err(rest) => this.wait(rest),
-            }
-        }
-        let Some(rest) = &mut this.rest else {
+        let Poll::Ready((answer, room)) = this.poll_answer(&visit.place, cx) else {
+            this.visit = Some(visit);
             return Poll::Pending;
         };
-        let mut response = ready!(rest.as_mut().poll(cx));
-        this.answer(&mut response);
+        let mut response = visit.place.http.respond(answer, room);
+        if this.is_bare {
+            *response.body_mut() = Body::empty();
+        }
+        if this.version == Version::HTTP_2 {
+            // There may be many at once.
+            visit.owe(response.body());
+            response.body_mut().give_in_pieces();
+        }
+        // Until it is sent, the request is under way.
+        response.body_mut().last_with(visit);
         Poll::Ready(Ok(response))
     }
 }
@@ -113,11 +113,12 @@ impl Future for Served {
 /// # Errors
 /// What must be waited for.
 #[inline]
-fn begin(place: &Place, asked: &mut Asked) -> Result<Response<Body>, Box<Rest>> {
+fn begin(place: &Place, asked: &mut Asked) -> Result<Answer, Box<Rest>> {
     let Asked { head, body } = asked;
     if head.uri.path() != &*place.path {
         let text = "nothing is served at this path\n";
-        return Ok(plain(StatusCode::NOT_FOUND, text));
+        let refused = plain(StatusCode::NOT_FOUND, text);
+        return Ok(Answer::refusal(Box::new(refused)));
     }
     place.http.begin(head, Pin::new(body))
 }

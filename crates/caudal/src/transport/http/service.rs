@@ -83,16 +83,32 @@ struct Connection {
 }
 
 /// What a request is answered with. A response is large, and is made where it is sent.
-enum Answer {
+pub(super) struct Answer {
+    /// Whose page may read it.
+    origin: Option<HeaderValue>,
+    content: Content,
+}
+
+enum Content {
     /// To a POST; nothing, if it asks for nothing.
     Reply(Option<Bytes>),
     /// Whatever else.
     Other(Box<Response<Body>>),
 }
 
-impl From<Response<Body>> for Answer {
+impl From<Response<Body>> for Content {
     fn from(response: Response<Body>) -> Self {
         Self::Other(Box::new(response))
+    }
+}
+
+impl Answer {
+    /// One that no page may read.
+    pub(super) const fn refusal(response: Box<Response<Body>>) -> Self {
+        Self {
+            origin: None,
+            content: Content::Other(response),
+        }
     }
 }
 
@@ -235,10 +251,11 @@ impl Http {
         let (mut head, body) = request.into_parts();
         let is_bare = is_bare(&head.method, head.version);
         let mut body = pin!(body);
-        let mut response = match self.begin(&mut head, body.as_mut()) {
-            Ok(response) => response,
+        let answer = match self.begin(&head, body.as_mut()) {
+            Ok(answer) => answer,
             Err(rest) => self.finish(&mut head, body, rest).await,
         };
+        let mut response = self.respond(answer, head.headers);
         if is_bare {
             *response.body_mut() = Body::empty();
         }
@@ -251,14 +268,14 @@ impl Http {
     /// What is left to [`finish`](Self::finish).
     pub(super) fn begin<B: http_body::Body>(
         &self,
-        head: &mut Parts,
+        head: &Parts,
         body: Pin<&mut B>,
-    ) -> Result<Response<Body>, Box<Rest>> {
+    ) -> Result<Answer, Box<Rest>> {
         let options = &self.shared.options;
         let seen = Seen::of(&head.headers);
         let host = &self.connection.host;
         if let Err(refused) = self.shared.guard.check(head, seen, options, host) {
-            return Ok(*refused);
+            return Ok(Answer::refusal(refused));
         }
         let origin = seen.origin.cloned();
         let (is_json, is_encoded) = (is_json(seen.content_type), seen.is_encoded);
@@ -271,10 +288,10 @@ impl Http {
             Ok(_) if head.method == Method::POST && is_encoded => Ok(encoded().into()),
             Ok(caller) if head.method == Method::POST => self.post(caller, head, body),
             Ok(caller) => Err(Rest::of(caller, None, Wait::Other)),
-            Err(answered) => Ok(Answer::Other(answered)),
+            Err(answered) => Ok(Content::Other(answered)),
         };
         match begun {
-            Ok(answer) => Ok(self.respond(answer, origin, &mut head.headers)),
+            Ok(content) => Ok(Answer { origin, content }),
             Err(mut rest) => {
                 rest.origin = origin;
                 Err(rest)
@@ -291,9 +308,9 @@ impl Http {
         head: &mut Parts,
         mut body: Pin<&mut B>,
         mut rest: Box<Rest>,
-    ) -> Response<Body> {
+    ) -> Answer {
         let origin = rest.origin.take();
-        let answer = loop {
+        let content = loop {
             let Rest {
                 caller, held, wait, ..
             } = *rest;
@@ -312,14 +329,14 @@ impl Http {
                     let sessions = &self.shared.sessions;
                     Ok(sessions.post(self, link, head, text).await.into())
                 }
-                Wait::Answer(reply) => Ok(Answer::Reply(reply.await)),
+                Wait::Answer(reply) => Ok(Content::Reply(reply.await)),
             };
             match next {
-                Ok(answer) => break answer,
+                Ok(content) => break content,
                 Err(next) => rest = next,
             }
         };
-        self.respond(answer, origin, &mut head.headers)
+        Answer { origin, content }
     }
 
     /// Answers what is no POST.
@@ -363,7 +380,7 @@ impl Http {
         caller: Option<Arc<Link>>,
         head: &Parts,
         body: Pin<&mut B>,
-    ) -> Result<Answer, Box<Rest>> {
+    ) -> Result<Content, Box<Rest>> {
         let hub = &self.shared.hub;
         // A connection of ours is held as a whole.
         let held = self.remote.is_none().then(|| hub.hold());
@@ -383,7 +400,7 @@ impl Http {
         held: Option<Held>,
         head: &Parts,
         read: Result<Bytes, ReadError>,
-    ) -> Result<Answer, Box<Rest>> {
+    ) -> Result<Content, Box<Rest>> {
         let text = match read {
             Ok(text) => text,
             Err(error) => return Ok(self.unread(&error).into()),
@@ -400,7 +417,7 @@ impl Http {
             return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, text).into());
         }
         match alone::begin(&hub.router, &self.link, caller.as_ref(), &text) {
-            Ok(reply) => Ok(Answer::Reply(reply)),
+            Ok(reply) => Ok(Content::Reply(reply)),
             Err(reply) => Err(Rest::of(caller, held, Wait::Answer(reply))),
         }
     }
@@ -425,21 +442,15 @@ impl Http {
         }
     }
 
-    /// The response that an answer becomes, which the page of `origin` may read. The
-    /// headers of a reply take the room of the request's, which hyper gives the next
-    /// request's.
+    /// The response that an answer becomes. The headers of a reply take the room of the
+    /// request's, which hyper gives the next request's.
     #[inline]
-    fn respond(
-        &self,
-        answer: Answer,
-        origin: Option<HeaderValue>,
-        room: &mut HeaderMap,
-    ) -> Response<Body> {
+    pub(super) fn respond(&self, answer: Answer, mut room: HeaderMap) -> Response<Body> {
         // Made in the place that it is returned from.
         let mut response = Response::new(Body::empty());
-        match answer {
-            Answer::Other(other) => response = *other,
-            Answer::Reply(reply) => {
+        match answer.content {
+            Content::Other(other) => response = *other,
+            Content::Reply(reply) => {
                 let default = match reply {
                     Some(_) => StatusCode::OK,
                     None => StatusCode::NO_CONTENT,
@@ -447,8 +458,8 @@ impl Http {
                 *response.status_mut() = self.status(reply.as_deref(), default);
                 let headers = response.headers_mut();
                 if room.capacity() <= HEADERS {
-                    std::mem::swap(headers, room);
-                    headers.clear();
+                    room.clear();
+                    *headers = room;
                 }
                 if let Some(text) = reply {
                     headers.insert(CONTENT_TYPE, JSON);
@@ -456,7 +467,7 @@ impl Http {
                 }
             }
         }
-        if let Some(origin) = origin {
+        if let Some(origin) = answer.origin {
             guard::share(origin, &self.shared.options, &mut response);
         }
         response
