@@ -63,6 +63,13 @@ impl Drop for Held {
 /// A connection that is counted.
 pub(crate) struct Attended(Held, usize);
 
+impl Attended {
+    #[cfg(feature = "http")]
+    pub(crate) fn hub(&self) -> &Hub {
+        &self.0
+    }
+}
+
 impl Drop for Attended {
     fn drop(&mut self) {
         let Self(hub, key) = self;

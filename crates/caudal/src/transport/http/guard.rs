@@ -25,6 +25,8 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 #[derive(Debug)]
 pub(super) struct Guard {
     own: Own,
+    /// The host that was accepted first. Most requests have the same.
+    known: OnceLock<Box<[u8]>>,
 }
 
 /// What a server knows of its own address.
@@ -72,7 +74,10 @@ impl<'h> Seen<'h> {
 
 impl Guard {
     pub(super) const fn new(own: Own) -> Self {
-        Self { own }
+        Self {
+            own,
+            known: OnceLock::new(),
+        }
     }
 
     /// Refuses what was not meant for this server, or comes from a foreign page.
@@ -84,7 +89,6 @@ impl Guard {
         request: &Parts,
         seen: Seen<'_>,
         options: &Options,
-        last: &OnceLock<Box<[u8]>>,
     ) -> Result<(), Box<Response<Body>>> {
         let refuse = |status, text| Err(Box::new(plain(status, text)));
         let origin = seen.origin;
@@ -95,8 +99,7 @@ impl Guard {
         let Some(host) = host(request, seen) else {
             return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
         };
-        // A connection says the same every time.
-        if last.get().is_none_or(|last| **last != *host) {
+        if self.known.get().is_none_or(|known| **known != *host) {
             if !is_host(host) {
                 return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
             }
@@ -104,7 +107,7 @@ impl Guard {
                 let text = "this Host is not served here; the server's `hosts` list may allow it\n";
                 return refuse(StatusCode::FORBIDDEN, text);
             }
-            let _ = last.set(host.into());
+            let _ = self.known.set(host.into());
         }
         if let Some(origin) = origin
             && !allows_origin(origin, host, &options.origins, self.is_secure(options))

@@ -20,6 +20,7 @@ mod secure;
 mod serve;
 mod served;
 mod service;
+mod serving;
 mod stalled;
 mod status;
 mod timed;

@@ -1,11 +1,8 @@
 //! Connections: taken in, bounded, served, and ended in good order.
 
-use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::UPGRADE;
@@ -21,12 +18,12 @@ use tokio::time::Instant;
 
 use super::body::Body;
 use super::guard::Own;
-use super::hush;
 use super::options::Options;
 use super::seats::{Most, Seat, Seats, network};
 use super::secure;
 use super::served::Served;
 use super::service::Http;
+use super::serving::Serving;
 use super::stalled::Streams;
 use super::timed::{Timed, Watch};
 use crate::endpoint::Target;
@@ -38,9 +35,6 @@ use crate::transport::{accept_failed, tcp};
 const STREAMS: u32 = 256;
 /// So many bytes the head of a request may have.
 const HEAD: u16 = u16::MAX;
-
-/// So much longer than all else connections may last, to say that it is over.
-const FAREWELL: Duration = Duration::from_millis(500);
 
 /// No timer is longer, which they could not be.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -142,7 +136,7 @@ async fn connection(hub: Held, socket: TcpStream, place: Arc<Place>) {
             };
             // The handshake has agreed on what is spoken.
             let http2 = socket.get_ref().1.alpn_protocol() == Some(b"h2");
-            run(&hub, (socket, http2), place, mark).await;
+            serve(&hub, (socket, http2), place, mark);
         }
         return;
     }
@@ -152,7 +146,7 @@ async fn connection(hub: Held, socket: TcpStream, place: Arc<Place>) {
         http2 = speaks_http2(&socket, by) => http2,
         () = hub.stop.cancelled(), if !late => return,
     };
-    run(&hub, (socket, http2), place, |_| ()).await;
+    serve(&hub, (socket, http2), place, |_| ());
 }
 
 /// By when a connection must have begun. While the server stops, clients of sessions may
@@ -190,20 +184,24 @@ async fn speaks_http2(socket: &TcpStream, by: Instant) -> bool {
     tokio::time::timeout_at(by, look).await.unwrap_or(false)
 }
 
-/// Serves a connection; `mark` tells each request what is known of it.
-async fn run<S>(
+/// Serves a connection in a task of its own; `mark` tells each request what is known of it.
+fn serve<S>(
     hub: &Held,
     (io, http2): (S, bool),
     place: Arc<Place>,
-    mark: impl Fn(&mut Extensions) + Send + 'static,
+    mark: impl Fn(&mut Extensions) + Send + Unpin + 'static,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let _attended = hub.attend(place.http.link());
+    let attended = hub.attend(place.http.link());
     let served = Arc::clone(&place);
     let options = served.http.options();
-    let watch = Arc::clone(&place.watch);
-    let io = Timed::new(io, watch, options.header_timeout, options.idle_timeout);
+    let io = Timed::new(
+        io,
+        Arc::clone(&place),
+        options.header_timeout,
+        options.idle_timeout,
+    );
     let ping = Some(options.ping_interval.min(LONGEST)).filter(|ping| !ping.is_zero());
     let service = service_fn(move |mut request: Request<Incoming>| {
         let visit = Visit::begin(&place, request.version());
@@ -215,7 +213,7 @@ async fn run<S>(
     });
     // Whoever comes after the end has one request, and it is not cut off before.
     let late = hub.is_stopping();
-    let ended = if http2 {
+    if http2 {
         let limit = options.idle_timeout.max(options.header_timeout);
         let mut builder = http2::Builder::new(Streams { limit });
         builder
@@ -227,57 +225,18 @@ async fn run<S>(
         #[cfg(feature = "ws")]
         builder.enable_connect_protocol();
         let served = builder.serve_connection(TokioIo::new(io), service);
-        let graceful = |served: Pin<&mut http2::Connection<_, _, _>>| served.graceful_shutdown();
-        until_stopped(hub, late, pin!(served), graceful).await
+        let graceful = http2::Connection::graceful_shutdown;
+        tokio::spawn(Serving::new(served, attended, late, graceful));
     } else {
         let mut builder = http1::Builder::new();
         // Head and body in one piece cost less to send than in two.
         builder.max_buf_size(HEAD.into()).writev(false);
         builder.keep_alive(!late);
         let served = builder.serve_connection(TokioIo::new(io), service);
-        let served = pin!(served.with_upgrades());
-        let graceful =
-            |served: Pin<&mut http1::UpgradeableConnection<_, _>>| served.graceful_shutdown();
-        until_stopped(hub, late, served, graceful).await
-    };
-    if let Err(error) = ended {
-        tracing::debug!(target: "caudal", %error, "a connection ended");
+        let served = served.with_upgrades();
+        let graceful = http1::UpgradeableConnection::graceful_shutdown;
+        tokio::spawn(Serving::new(served, attended, late, graceful));
     }
-}
-
-/// Runs a connection to its end, or until the server has stopped.
-async fn until_stopped<C: Future<Output = hyper::Result<()>>>(
-    hub: &Hub,
-    late: bool,
-    mut served: Pin<&mut C>,
-    graceful: impl FnOnce(Pin<&mut C>),
-) -> hyper::Result<()> {
-    let mut stopped = pin!(hub.stop.cancelled());
-    let mut registered = false;
-    // hyper wakes it for nothing at times.
-    let mut waker = None;
-    let ended = poll_fn(|cx| {
-        let waker = waker.get_or_insert_with(|| hush::waker(cx.waker()));
-        if let Poll::Ready(ended) = served.as_mut().poll(&mut Context::from_waker(waker)) {
-            return Poll::Ready(Some(ended));
-        }
-        // This is polled with every request, and needs to be told once.
-        if registered && !hub.is_stopping() {
-            return Poll::Pending;
-        }
-        registered = true;
-        stopped.as_mut().poll(cx).map(|()| None)
-    });
-    if !late {
-        if let Some(ended) = ended.await {
-            return ended;
-        }
-        graceful(served.as_mut());
-    }
-    let last = after(hub.deadline(), FAREWELL);
-    tokio::time::timeout_at(last, served)
-        .await
-        .unwrap_or(Ok(()))
 }
 
 /// What a request becomes may outlive it.
@@ -356,7 +315,13 @@ impl Drop for Visit {
 #[derive(Debug)]
 pub(super) struct Place {
     seat: Seat<IpAddr>,
-    watch: Arc<Watch>,
+    watch: Watch,
     pub(super) http: Http,
     pub(super) path: Arc<str>,
+}
+
+impl AsRef<Watch> for Place {
+    fn as_ref(&self) -> &Watch {
+        &self.watch
+    }
 }

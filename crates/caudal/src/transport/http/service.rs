@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -70,16 +70,8 @@ pub struct Http {
     /// Stands for what a single POST comes from.
     link: Arc<Link>,
     remote: Option<SocketAddr>,
-    connection: Arc<Connection>,
-}
-
-/// What the requests of one connection have in common.
-#[derive(Default)]
-struct Connection {
-    /// The host that was accepted first.
-    host: OnceLock<Box<[u8]>>,
-    /// Bytes of bodies that are coming in.
-    bodies: AtomicUsize,
+    /// Bytes of the connection's bodies that are coming in.
+    bodies: Arc<AtomicUsize>,
 }
 
 /// What a request is answered with. A response is large, and is made where it is sent.
@@ -179,7 +171,7 @@ impl Http {
                 sessions: Default::default(),
             }),
             remote: None,
-            connection: Arc::default(),
+            bodies: Arc::default(),
         }
     }
 
@@ -191,7 +183,7 @@ impl Http {
             shared: Arc::clone(&self.shared),
             link,
             remote: Some(remote),
-            connection: Arc::default(),
+            bodies: Arc::default(),
         }
     }
 
@@ -273,8 +265,7 @@ impl Http {
     ) -> Result<Answer, Box<Rest>> {
         let options = &self.shared.options;
         let seen = Seen::of(&head.headers);
-        let host = &self.connection.host;
-        if let Err(refused) = self.shared.guard.check(head, seen, options, host) {
+        if let Err(refused) = self.shared.guard.check(head, seen, options) {
             return Ok(Answer::refusal(refused));
         }
         let origin = seen.origin.cloned();
@@ -437,7 +428,7 @@ impl Http {
     fn room(&self) -> Room<'_> {
         let most = self.shared.hub.config.limits.queue;
         match self.remote {
-            Some(_) => Room::of(&self.connection.bodies, most),
+            Some(_) => Room::of(&self.bodies, most),
             None => Room::default(),
         }
     }

@@ -37,8 +37,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self {
+    pub(super) fn new() -> Self {
+        Self {
             begun: Instant::now(),
             busy: AtomicUsize::new(0),
             done: AtomicU64::new(0),
@@ -46,7 +46,7 @@ impl Watch {
             amid: AtomicBool::new(false),
             talks: AtomicBool::new(false),
             lasts: AtomicBool::new(false),
-        })
+        }
     }
 
     /// A request has begun.
@@ -83,9 +83,10 @@ impl Watch {
 ///
 /// Its timer is set once and looked at when it fires, not with every request.
 #[derive(Debug)]
-pub(super) struct Timed<S> {
+pub(super) struct Timed<S, W> {
     io: S,
-    watch: Arc<Watch>,
+    /// Has the [`Watch`].
+    place: Arc<W>,
     head: Duration,
     idle: Duration,
     /// When the first bytes of a head came.
@@ -95,13 +96,13 @@ pub(super) struct Timed<S> {
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Timed<S> {
+impl<S, W: AsRef<Watch>> Timed<S, W> {
     /// A head may take as long as `head`, the wait for one as long as `idle`, and so may
     /// the wait for room to write.
-    pub(super) const fn new(io: S, watch: Arc<Watch>, head: Duration, idle: Duration) -> Self {
+    pub(super) const fn new(io: S, place: Arc<W>, head: Duration, idle: Duration) -> Self {
         Self {
             io,
-            watch,
+            place,
             head,
             idle,
             head_began: None,
@@ -110,16 +111,20 @@ impl<S> Timed<S> {
         }
     }
 
+    fn watch(&self) -> &Watch {
+        (*self.place).as_ref()
+    }
+
     /// By when something must happen; `None` while a request is under way.
     fn deadline(&mut self) -> Option<Instant> {
-        if self.watch.busy.load(Acquire) > 0 {
+        if self.watch().busy.load(Acquire) > 0 {
             self.head_began = None;
             return None;
         }
-        if !self.watch.any.load(Relaxed) {
-            return Some(after(self.watch.begun, self.head));
+        if !self.watch().any.load(Relaxed) {
+            return Some(after(self.watch().begun, self.head));
         }
-        let watch = &self.watch;
+        let watch = (*self.place).as_ref();
         if !watch.amid.load(Relaxed) || watch.talks.load(Relaxed) {
             self.head_began = None;
             return Some(after(watch.done(), self.idle));
@@ -130,7 +135,7 @@ impl<S> Timed<S> {
 
     /// Fails when the time is up.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        if self.watch.lasts.load(Relaxed) {
+        if self.watch().lasts.load(Relaxed) {
             // It would keep the task alive that served the requests.
             self.timer = None;
             return Poll::Pending;
@@ -138,7 +143,7 @@ impl<S> Timed<S> {
         // Nothing but a head is due before a timer that was set earlier. It wakes the
         // connection's task, which is always the same.
         let waits = |timer: &Pin<Box<Sleep>>| !timer.is_elapsed();
-        let no_head = !self.watch.amid.load(Relaxed) || self.watch.busy.load(Acquire) > 0;
+        let no_head = !self.watch().amid.load(Relaxed) || self.watch().busy.load(Acquire) > 0;
         if no_head && self.timer.as_ref().is_some_and(waits) {
             self.head_began = None;
             return Poll::Pending;
@@ -178,7 +183,7 @@ impl<S> Timed<S> {
             }
             return written;
         }
-        if self.watch.lasts.load(Relaxed) {
+        if self.watch().lasts.load(Relaxed) {
             self.stuck = None;
             return Poll::Pending;
         }
@@ -194,7 +199,7 @@ impl<S> Timed<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+impl<S: AsyncRead + Unpin, W: AsRef<Watch>> AsyncRead for Timed<S, W> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -205,7 +210,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
             Poll::Pending => self.poll_time(cx).map(Err),
             read => {
                 if buffer.filled().len() > before {
-                    self.watch.amid.store(true, Relaxed);
+                    self.watch().amid.store(true, Relaxed);
                 }
                 read
             }
@@ -213,7 +218,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+impl<S: AsyncWrite + Unpin, W: AsRef<Watch>> AsyncWrite for Timed<S, W> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -262,8 +267,14 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(60);
 
+    impl AsRef<Self> for Watch {
+        fn as_ref(&self) -> &Self {
+            self
+        }
+    }
+
     /// Reads once, which finds nothing.
-    async fn look(timed: &mut Timed<DuplexStream>) {
+    async fn look(timed: &mut Timed<DuplexStream, Watch>) {
         let mut bytes = [0; 8];
         let mut buffer = ReadBuf::new(&mut bytes);
         poll_fn(
@@ -278,7 +289,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_read_last_amid_a_request_still_ends_when_idle() {
         let (_client, io) = tokio::io::duplex(8);
-        let watch = Watch::new();
+        let watch = Arc::new(Watch::new());
         let mut timed = Timed::new(io, Arc::clone(&watch), IDLE, IDLE);
         watch.begin(Version::HTTP_11);
         look(&mut timed).await;
@@ -293,7 +304,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_of_an_answer_is_given_up() {
         let (mut client, io) = tokio::io::duplex(8);
-        let watch = Watch::new();
+        let watch = Arc::new(Watch::new());
         let mut timed = Timed::new(io, Arc::clone(&watch), IDLE, IDLE);
         watch.begin(Version::HTTP_11);
         timed.write_all(&[1; 8]).await.unwrap();
@@ -312,7 +323,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_no_longer_http_may_be_stuck() {
         let (_client, io) = tokio::io::duplex(8);
-        let watch = Watch::new();
+        let watch = Arc::new(Watch::new());
         let mut timed = Timed::new(io, Arc::clone(&watch), IDLE, IDLE);
         watch.begin(Version::HTTP_11);
         watch.last();
@@ -323,7 +334,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_no_longer_http_holds_no_timer() {
         let (_client, io) = tokio::io::duplex(8);
-        let watch = Watch::new();
+        let watch = Arc::new(Watch::new());
         let mut timed = Timed::new(io, Arc::clone(&watch), IDLE, IDLE);
         watch.begin(Version::HTTP_11);
         look(&mut timed).await;

@@ -1,0 +1,103 @@
+//! A connection that is served: to its end, or until the server has stopped.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use tokio::time::{Sleep, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use super::hush;
+use crate::hub::Attended;
+use crate::time::after;
+
+/// So much longer than all else connections may last, to say that it is over.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// The task of a connection `C` of hyper's.
+///
+/// Thousands of them may take turns, and each turn finds what it needs in memory that
+/// others have used since. An `async` block in another keeps its state in many places; so
+/// this is none, and what every turn looks at stands together.
+pub(super) struct Serving<C> {
+    served: C,
+    /// hyper wakes it for nothing at times.
+    waker: Option<Waker>,
+    /// Whether it is woken when the server stops.
+    is_told: bool,
+    attended: Attended,
+    stop: Option<Box<Stop<C>>>,
+    /// By when it ends, once the server has stopped.
+    last: Option<Pin<Box<Sleep>>>,
+}
+
+/// How a connection hears that the server stops.
+struct Stop<C> {
+    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
+    graceful: fn(Pin<&mut C>),
+}
+
+impl<C> Serving<C> {
+    /// `graceful` lets it finish what is under way. Who comes `late`, after the server has
+    /// stopped, is served until all ends.
+    pub(super) fn new(
+        served: C,
+        attended: Attended,
+        late: bool,
+        graceful: fn(Pin<&mut C>),
+    ) -> Self {
+        let stop = || {
+            Box::new(Stop {
+                stopped: Box::pin(attended.hub().stop.clone().cancelled_owned()),
+                graceful,
+            })
+        };
+        Self {
+            served,
+            waker: None,
+            is_told: false,
+            stop: (!late).then(stop),
+            last: None,
+            attended,
+        }
+    }
+}
+
+impl<C: Future<Output = hyper::Result<()>> + Unpin> Serving<C> {
+    /// Ready when it is to end, whatever is still under way.
+    #[cold]
+    fn poll_stop(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.is_told = true;
+        if let Some(stop) = &mut self.stop {
+            ready!(stop.stopped.as_mut().poll(cx));
+            (stop.graceful)(Pin::new(&mut self.served));
+            self.stop = None;
+            // It may be done already.
+            cx.waker().wake_by_ref();
+        }
+        let hub = self.attended.hub();
+        let last = || Box::pin(sleep_until(after(hub.deadline(), FAREWELL)));
+        self.last.get_or_insert_with(last).as_mut().poll(cx)
+    }
+}
+
+impl<C: Future<Output = hyper::Result<()>> + Unpin> Future for Serving<C> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let waker = this.waker.get_or_insert_with(|| hush::waker(cx.waker()));
+        if let Poll::Ready(ended) = pin!(&mut this.served).poll(&mut Context::from_waker(waker)) {
+            if let Err(error) = ended {
+                tracing::debug!(target: "caudal", %error, "a connection ended");
+            }
+            return Poll::Ready(());
+        }
+        // This is polled with every request, and needs to be told once.
+        if this.is_told && !this.attended.hub().is_stopping() {
+            return Poll::Pending;
+        }
+        this.poll_stop(cx)
+    }
+}
