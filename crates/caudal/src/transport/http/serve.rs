@@ -312,12 +312,14 @@ impl Drop for Visit {
 }
 
 /// A connection that is counted while it lasts, and what it is served.
+// In this order: what every request looks at stands together.
+#[repr(C)]
 #[derive(Debug)]
 pub(super) struct Place {
-    seat: Seat<IpAddr>,
     watch: Watch,
     pub(super) http: Http,
     pub(super) path: Arc<str>,
+    seat: Seat<IpAddr>,
 }
 
 impl AsRef<Watch> for Place {

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Wake, Waker, ready};
 use std::time::Duration;
 
 use http::Version;
@@ -34,6 +34,8 @@ pub(super) struct Watch {
     talks: AtomicBool,
     /// Whether the connection has become something else, which has its own clock.
     lasts: AtomicBool,
+    /// Whether its timer has fired since it was looked at.
+    rings: AtomicBool,
 }
 
 impl Watch {
@@ -46,6 +48,7 @@ impl Watch {
             amid: AtomicBool::new(false),
             talks: AtomicBool::new(false),
             lasts: AtomicBool::new(false),
+            rings: AtomicBool::new(false),
         }
     }
 
@@ -79,6 +82,23 @@ impl Watch {
     }
 }
 
+/// What a timer wakes: it says so where every request looks anyway, since the timer is
+/// elsewhere.
+struct Alarm<W> {
+    place: Arc<W>,
+    task: Waker,
+}
+
+impl<W: AsRef<Watch> + Send + Sync> Wake for Alarm<W> {
+    fn wake(self: Arc<Self>) {
+        (*self.place).as_ref().rings.store(true, Release);
+        self.task.wake_by_ref();
+    }
+}
+
+/// A timer, and what it wakes.
+type Timer = (Pin<Box<Sleep>>, Waker);
+
 /// A socket that fails when it was silent for too long, or took nothing for so long.
 ///
 /// Its timer is set once and looked at when it fires, not with every request.
@@ -91,12 +111,12 @@ pub(super) struct Timed<S, W> {
     idle: Duration,
     /// When the first bytes of a head came.
     head_began: Option<Instant>,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Option<Timer>,
     /// Runs while nothing can be written.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S, W: AsRef<Watch>> Timed<S, W> {
+impl<S, W: AsRef<Watch> + Send + Sync + 'static> Timed<S, W> {
     /// A head may take as long as `head`, the wait for one as long as `idle`, and so may
     /// the wait for room to write.
     pub(super) const fn new(io: S, place: Arc<W>, head: Duration, idle: Duration) -> Self {
@@ -142,12 +162,19 @@ impl<S, W: AsRef<Watch>> Timed<S, W> {
         }
         // Nothing but a head is due before a timer that was set earlier. It wakes the
         // connection's task, which is always the same.
-        let waits = |timer: &Pin<Box<Sleep>>| !timer.is_elapsed();
-        let no_head = !self.watch().amid.load(Relaxed) || self.watch().busy.load(Acquire) > 0;
-        if no_head && self.timer.as_ref().is_some_and(waits) {
+        let watch = self.watch();
+        let no_head = !watch.amid.load(Relaxed) || watch.busy.load(Acquire) > 0;
+        if no_head && self.timer.is_some() && !watch.rings.load(Acquire) {
             self.head_began = None;
             return Poll::Pending;
         }
+        self.poll_timer(cx)
+    }
+
+    /// The same when the timer has fired, or must be set.
+    #[inline(never)]
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        self.watch().rings.store(false, Release);
         loop {
             let deadline = self.deadline();
             let look = deadline.unwrap_or_else(|| {
@@ -155,15 +182,19 @@ impl<S, W: AsRef<Watch>> Timed<S, W> {
                 // fires for nothing costs less than one made for each request.
                 after(Instant::now(), self.idle.max(LOOK))
             });
-            let timer = self
-                .timer
-                .get_or_insert_with(|| Box::pin(sleep_until(look)));
+            let place = &self.place;
+            let (timer, alarm) = self.timer.get_or_insert_with(|| {
+                let (place, task) = (Arc::clone(place), cx.waker().clone());
+                let alarm = Arc::new(Alarm { place, task });
+                (Box::pin(sleep_until(look)), alarm.into())
+            });
             // One that fires too early costs less than one set anew each time.
             if timer.deadline() > look {
                 timer.as_mut().reset(look);
             }
             // It is trusted from now on, so it may not be put off.
-            ready!(pin!(unconstrained(timer.as_mut())).poll(cx));
+            let mut alarm = Context::from_waker(alarm);
+            ready!(pin!(unconstrained(timer.as_mut())).poll(&mut alarm));
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Poll::Ready(io::ErrorKind::TimedOut.into());
             }
@@ -199,7 +230,11 @@ impl<S, W: AsRef<Watch>> Timed<S, W> {
     }
 }
 
-impl<S: AsyncRead + Unpin, W: AsRef<Watch>> AsyncRead for Timed<S, W> {
+impl<S, W> AsyncRead for Timed<S, W>
+where
+    S: AsyncRead + Unpin,
+    W: AsRef<Watch> + Send + Sync + 'static,
+{
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -218,7 +253,11 @@ impl<S: AsyncRead + Unpin, W: AsRef<Watch>> AsyncRead for Timed<S, W> {
     }
 }
 
-impl<S: AsyncWrite + Unpin, W: AsRef<Watch>> AsyncWrite for Timed<S, W> {
+impl<S, W> AsyncWrite for Timed<S, W>
+where
+    S: AsyncWrite + Unpin,
+    W: AsRef<Watch> + Send + Sync + 'static,
+{
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
