@@ -29,9 +29,9 @@ fn served(measures: &Measures) -> Vec<Target> {
     // Of a POST whatever the figures are, of others what would reach the target.
     let known = |name: &'static str, base, must| {
         // It is looked into in one scene, for all of them.
-        let counted = match name.starts_with("post") {
-            true => race("post")?,
-            false => race(name)?,
+        let counted = match name.split_once('-') {
+            Some((all @ ("post" | "batch"), _)) => race(all)?,
+            _ => race(name)?,
         };
         let race = race(name)?;
         let idle = || {
@@ -43,7 +43,7 @@ fn served(measures: &Measures) -> Vec<Target> {
                  has nothing to do: {idle} of one was idle"
             ))
         };
-        let post = name == "post";
+        let (post, batch) = (name == "post", name == "batch");
         let reaching = if name.starts_with("post") { 0.0 } else { must };
         let floor = race
             .ratio("hyper", base)
@@ -52,15 +52,16 @@ fn served(measures: &Measures) -> Vec<Target> {
             let floor = number(floor.median);
             format!("hyper alone, which answers with a fixed body, is at {floor}")
         });
-        let elsewhere = |name, how| {
-            let ratio = ratio(name, base).filter(|_| post)?;
+        let elsewhere = |is_here: bool, name, how| {
+            let ratio = ratio(name, base).filter(|_| is_here)?;
             Some(format!("{how} it is {}", number(ratio.median)))
         };
         why::all([
             floor,
-            elsewhere("post-core", "on one core"),
-            elsewhere("post-own", "on a core each"),
-            post.then(idle).flatten(),
+            elsewhere(post, "post-core", "on one core"),
+            elsewhere(post, "post-own", "on a core each"),
+            elsewhere(batch, "batch-own", "on a core each"),
+            (post || batch).then(idle).flatten(),
             counted.instructed("caudal", base, reaching),
             race.worked("caudal", base, reaching),
         ])
@@ -81,6 +82,7 @@ fn served(measures: &Measures) -> Vec<Target> {
     let own = "POST, 64 connections, a core each";
     let post = "POST, 64 connections";
     let batch = "batch of 100 by POST, 16 connections";
+    let batch_own = "batch of 100 by POST, a core each";
     let socket = "WebSocket, 64 in flight";
     let sockets = "WebSocket, 16 × 16 in flight";
     let single = "WebSocket, 1 in flight, one core";
@@ -101,6 +103,7 @@ fn served(measures: &Measures) -> Vec<Target> {
             traffic("post", |t| t.receives),
         ),
         Target::at_most(post, "sends per call", 1.0, traffic("post", |t| t.sends)),
+        rate(batch_own, "batch-own", "jsonrpsee", 3.5).aim(6.0),
         rate(batch, "batch", "jsonrpsee", 3.5).aim(6.0),
         count(batch, "batch", 320_000.0).aim(190_000.0),
         rate(socket, "ws-64", "bare", 0.7).aim(0.8),

@@ -287,7 +287,8 @@ pub const WEB: &[Scene] = &[
         CALLS,
         &["--framing", "post", "--connections", "64", "--same-core"],
         POSTED,
-    ),
+    )
+    .repeats(3),
     scene(
         "post-own",
         "http",
@@ -321,6 +322,22 @@ pub const WEB: &[Scene] = &[
     )
     .counted(160, 480)
     .traced(16, 48),
+    scene(
+        "batch-own",
+        "http",
+        "A batch of 100 by POST, 16 connections, generator and server on a core each",
+        Key::Rate("batches/s"),
+        &[
+            "--framing",
+            "post",
+            "--connections",
+            "16",
+            "--call",
+            "batch",
+            "--own-core",
+        ],
+        BATCHED,
+    ),
     scene(
         "open-post",
         "http",
