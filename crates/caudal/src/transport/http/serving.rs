@@ -1,7 +1,7 @@
 //! A connection that is served: to its end, or until the server has stopped.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -27,15 +27,11 @@ pub(super) struct Serving<C> {
     /// Whether it is woken when the server stops.
     is_told: bool,
     attended: Attended,
-    stop: Option<Box<Stop<C>>>,
+    /// Until the server stops.
+    stopped: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    graceful: fn(Pin<&mut C>),
     /// By when it ends, once the server has stopped.
     last: Option<Pin<Box<Sleep>>>,
-}
-
-/// How a connection hears that the server stops.
-struct Stop<C> {
-    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
-    graceful: fn(Pin<&mut C>),
 }
 
 impl<C> Serving<C> {
@@ -47,17 +43,13 @@ impl<C> Serving<C> {
         late: bool,
         graceful: fn(Pin<&mut C>),
     ) -> Self {
-        let stop = || {
-            Box::new(Stop {
-                stopped: Box::pin(attended.hub().stop.clone().cancelled_owned()),
-                graceful,
-            })
-        };
+        let stopped = || Box::pin(attended.hub().stop.clone().cancelled_owned());
         Self {
             served,
             waker: None,
             is_told: false,
-            stop: (!late).then(stop),
+            stopped: (!late).then(stopped),
+            graceful,
             last: None,
             attended,
         }
@@ -69,10 +61,10 @@ impl<C: Future<Output = hyper::Result<()>> + Unpin> Serving<C> {
     #[cold]
     fn poll_stop(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.is_told = true;
-        if let Some(stop) = &mut self.stop {
-            ready!(stop.stopped.as_mut().poll(cx));
-            (stop.graceful)(Pin::new(&mut self.served));
-            self.stop = None;
+        if let Some(stopped) = &mut self.stopped {
+            ready!(stopped.as_mut().poll(cx));
+            self.stopped = None;
+            (self.graceful)(Pin::new(&mut self.served));
             // It may be done already.
             cx.waker().wake_by_ref();
         }
@@ -88,7 +80,8 @@ impl<C: Future<Output = hyper::Result<()>> + Unpin> Future for Serving<C> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let waker = this.waker.get_or_insert_with(|| hush::waker(cx.waker()));
-        if let Poll::Ready(ended) = pin!(&mut this.served).poll(&mut Context::from_waker(waker)) {
+        if let Poll::Ready(ended) = Pin::new(&mut this.served).poll(&mut Context::from_waker(waker))
+        {
             if let Err(error) = ended {
                 tracing::debug!(target: "caudal", %error, "a connection ended");
             }
