@@ -396,6 +396,28 @@ fn a_reader_knows_whether_a_frame_has_begun() {
     }
 }
 
+/// A frame that lies whole in the buffer is found in one look, others line by line: both
+/// ways say the same of every length.
+#[test]
+fn a_whole_header_frame_is_what_its_pieces_are() {
+    for length in [0, 1, 2, 9, 10, 63, 64, 65, 99, 100] {
+        for width in [1, 2, 8, 9, 10, 11, 20, 21] {
+            let frame = header(&"x".repeat(length), width);
+            let stream = [&frame, "\r\n", &frame, "stray\n", &frame, &frame].concat();
+            support::checks::framing(Framing::Header, stream.as_bytes());
+            let read = frames(Framing::Header, stream.as_bytes());
+            let whole = read.iter().flatten().filter(|body| body.len() == length);
+            let expected = if (1..=64).contains(&length) { 4 } else { 0 };
+            assert_eq!(whole.count(), expected, "{length} in {width} digits");
+        }
+    }
+}
+
+/// A frame whose length is written with so many digits at least.
+fn header(body: &str, width: usize) -> String {
+    format!("Content-Length: {:0width$}\r\n\r\n{body}", body.len())
+}
+
 #[test]
 fn a_dead_reader_holds_nothing() {
     let mut reader = FrameReader::new(Framing::Header, 64);
@@ -584,6 +606,7 @@ proptest! {
             Just("Content-Length: ".to_owned()), Just("\r\n".to_owned()), Just("\n".to_owned()),
             (0..80_u32).prop_map(|n| n.to_string()), "[a-z{}:\\-0-9]{0,9}", Just("\r\n\r\n".to_owned()),
             Just("Content-Type: a; charset=".to_owned()), Just("utf-8".to_owned()),
+            ("[a-z{}\\n]{0,70}", 1..12_usize).prop_map(|(body, width)| header(&body, width)),
         ], 0..30)
     ) {
         support::checks::framing(Framing::Header, parts.concat().as_bytes());

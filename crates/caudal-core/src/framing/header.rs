@@ -53,7 +53,10 @@ enum Stage {
 impl Header {
     pub(super) fn step(&mut self, buffer: &[u8], limit: usize) -> Step {
         match self.stage {
-            Stage::Headers => self.header_line(buffer, limit),
+            Stage::Headers => match self.whole(buffer, limit) {
+                Some(step) => step,
+                None => self.header_line(buffer, limit),
+            },
             Stage::Body(length) if buffer.len() < length => Step::Wait { used: 0 },
             Stage::Body(length) => {
                 self.stage = Stage::Headers;
@@ -108,6 +111,33 @@ impl Header {
     /// Whether no frame has begun.
     pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Headers && !self.begun
+    }
+
+    /// A frame as almost everybody writes it, and all of it is there: the length is its
+    /// only header. Whatever differs in anything is read line by line.
+    #[inline]
+    fn whole(&self, buffer: &[u8], limit: usize) -> Option<Step> {
+        if self.begun || self.lines || self.searched > 0 {
+            return None;
+        }
+        let length = buffer.strip_prefix(NAME)?;
+        let mut value = 0;
+        let mut digits = 0;
+        for digit in length
+            .iter()
+            .take(MAX_DIGITS)
+            .take_while(|b| b.is_ascii_digit())
+        {
+            value = value * 10 + usize::from(digit - b'0');
+            digits += 1;
+        }
+        let body = length.get(digits..)?.strip_prefix(END)?;
+        let fits = (1..=limit.min(body.len())).contains(&value);
+        let start = buffer.len() - body.len();
+        fits.then_some(Step::Frame {
+            body: start..start + value,
+            used: start + value,
+        })
     }
 
     fn header_line(&mut self, buffer: &[u8], limit: usize) -> Step {
@@ -237,6 +267,8 @@ fn shown(bytes: &[u8]) -> Box<str> {
 
 const NAME: &[u8] = b"Content-Length: ";
 const END: &[u8] = b"\r\n\r\n";
+/// The digits that are read without a look whether they can be a number.
+const MAX_DIGITS: usize = 9;
 /// The digits that are left free: most messages have 100 to 999 bytes.
 const GUESS: usize = 3;
 
