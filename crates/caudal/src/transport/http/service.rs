@@ -453,7 +453,8 @@ impl Http {
                     *headers = room;
                 }
                 if let Some(text) = reply {
-                    headers.insert(CONTENT_TYPE, JSON);
+                    // By what has read the headers of the request.
+                    headers.append(CONTENT_TYPE, JSON);
                     *response.body_mut() = Body::whole(text);
                 }
             }
