@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::mem::take;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -22,8 +21,8 @@ use crate::handler::BoxFuture;
 /// hyper moves it before it is polled. An `async` block would have the room of all that a
 /// request can wait for; most wait for nothing, and those that do get it then.
 pub(super) struct Served {
-    /// Until it waits for something.
-    asked: Option<Asked>,
+    /// Until it is looked at.
+    request: Option<Request<Incoming>>,
     /// What it waits for, if it does.
     rest: Option<BoxFuture<(Answer, HeaderMap)>>,
     /// Until there is an answer.
@@ -39,13 +38,12 @@ struct Asked {
 }
 
 impl Served {
+    #[inline]
     pub(super) fn new(request: Request<Incoming>, visit: Visit) -> Self {
-        let (head, body) = request.into_parts();
-        let body = Lingering::new(&head, body);
         Self {
-            version: head.version,
-            is_bare: is_bare(&head.method, head.version),
-            asked: Some(Asked { head, body }),
+            version: request.version(),
+            is_bare: is_bare(request.method(), request.version()),
+            request: Some(request),
             rest: None,
             visit: Some(visit),
         }
@@ -54,10 +52,13 @@ impl Served {
     /// The answer, and room for its headers.
     #[inline]
     fn poll_answer(&mut self, place: &Place, cx: &mut Context<'_>) -> Poll<(Answer, HeaderMap)> {
-        if let Some(asked) = &mut self.asked {
-            match begin(place, asked) {
-                Ok(answer) => return Poll::Ready((answer, take(&mut asked.head.headers))),
-                Err(rest) => self.wait(place, rest),
+        if let Some(request) = self.request.take() {
+            let (head, body) = request.into_parts();
+            let body = Lingering::new(&head, body);
+            let mut asked = Asked { head, body };
+            match begin(place, &mut asked) {
+                Ok(answer) => return Poll::Ready((answer, asked.head.headers)),
+                Err(rest) => self.rest = Some(wait(place, asked, rest)),
             }
         }
         match &mut self.rest {
@@ -65,19 +66,17 @@ impl Served {
             None => Poll::Pending,
         }
     }
+}
 
-    /// Begins to wait for what is left of the request.
-    #[inline(never)]
-    fn wait(&mut self, place: &Place, rest: Box<Rest>) {
-        let http = place.http.clone();
-        if let Some(mut asked) = self.asked.take() {
-            self.rest = Some(Box::pin(async move {
-                let Asked { head, body } = &mut asked;
-                let answer = http.finish(head, Pin::new(body), rest).await;
-                (answer, take(&mut head.headers))
-            }));
-        }
-    }
+/// Waits for what is left of the request.
+#[inline(never)]
+fn wait(place: &Place, mut asked: Asked, rest: Box<Rest>) -> BoxFuture<(Answer, HeaderMap)> {
+    let http = place.http.clone();
+    Box::pin(async move {
+        let Asked { head, body } = &mut asked;
+        let answer = http.finish(head, Pin::new(body), rest).await;
+        (answer, asked.head.headers)
+    })
 }
 
 impl Future for Served {
