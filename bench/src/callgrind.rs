@@ -47,6 +47,14 @@ impl Case {
 const TUNABLES: &str = "glibc.cpu.x86_rep_movsb_threshold=1073741824:\
                         glibc.cpu.x86_rep_stosb_threshold=1073741824";
 
+/// What a program executed, and the lines it had to fetch for that.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetched {
+    pub instructions: f64,
+    pub code: f64,
+    pub data: f64,
+}
+
 /// Each has a folder of its own.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -145,8 +153,8 @@ impl Callgrind {
         Ok(total)
     }
 
-    /// The same, and how often it had to fetch code: a line of 64 bytes that a cache of
-    /// 32 KiB no longer had, as callgrind models it.
+    /// The same, and how often it had to fetch something: a line of 64 bytes that a cache
+    /// of 32 KiB no longer had, as callgrind models it.
     ///
     /// # Errors
     /// As [`total`](Self::total).
@@ -155,11 +163,16 @@ impl Callgrind {
         program: &Path,
         arguments: &[&str],
         run: impl FnOnce(&mut Command) -> Result<(), String>,
-    ) -> Result<(f64, f64), String> {
-        let cache = ["--cache-sim=yes", "--I1=32768,8,64"];
+    ) -> Result<Fetched, String> {
+        let cache = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64"];
         // Instructions, reads, writes, and what of them was not in the first cache.
-        let [instructions, _, _, fetched] = self.count(&cache, program, arguments, run)?;
-        Ok((instructions, fetched))
+        let [instructions, _, _, code, read, written] =
+            self.count(&cache, program, arguments, run)?;
+        Ok(Fetched {
+            instructions,
+            code,
+            data: read + written,
+        })
     }
 
     /// The first of callgrind's counts.

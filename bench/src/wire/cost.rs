@@ -1,5 +1,5 @@
-//! What one call costs a server: instructions, code that must be fetched, and how often
-//! it asks the kernel for something.
+//! What one call costs a server: instructions, what must be fetched for them, and how
+//! often it asks the kernel for something.
 //!
 //! `load` goes in lockstep, the next window when the last is answered, so that
 //! every run sees the same reads. Start-up and handshakes are in both of two runs
@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::contestant::Contestant;
 use super::race::{figures, load};
 use super::scene::Scene;
+use crate::callgrind::Fetched;
 use crate::child::Server;
 use crate::tools::{Program, Tools};
 
@@ -20,9 +21,17 @@ use crate::tools::{Program, Tools};
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Cost {
     pub instructions: Option<f64>,
-    /// Lines of code that were not in the first cache any more.
-    pub fetched: Option<f64>,
+    /// Lines of code, and of data, that were not in the first cache any more.
+    pub code: Option<f64>,
+    pub data: Option<f64>,
     pub traffic: Option<Traffic>,
+}
+
+impl Cost {
+    /// The lines that were fetched, of code and of data.
+    pub(super) fn lines(&self) -> Option<[f64; 2]> {
+        Some([self.code?, self.data?])
+    }
 }
 
 /// How often it asked the kernel.
@@ -64,8 +73,9 @@ pub(super) fn count(
     let traced = scene.traced.zip(Strace::find());
     let traced = traced.map(|(counts, strace)| strace.traffic(tools, scene, server, counts));
     Ok(Some(Cost {
-        instructions: counted.map(|(instructions, _)| instructions),
-        fetched: counted.map(|(_, fetched)| fetched),
+        instructions: counted.map(|counted| counted.instructions),
+        code: counted.map(|counted| counted.code),
+        data: counted.map(|counted| counted.data),
         traffic: traced.transpose()?,
     }))
 }
@@ -75,7 +85,7 @@ fn instructions(
     scene: &Scene,
     server: &Contestant,
     (few, many): (u64, u64),
-) -> Result<Option<(f64, f64)>, String> {
+) -> Result<Option<Fetched>, String> {
     let Some(callgrind) = &tools.callgrind else {
         return Ok(None);
     };
@@ -91,7 +101,11 @@ fn instructions(
     };
     let (less, more) = (total(few)?, total(many)?);
     let each = |less: f64, more: f64| (more - less) / (many - few) as f64;
-    Ok(Some((each(less.0, more.0), each(less.1, more.1))))
+    Ok(Some(Fetched {
+        instructions: each(less.instructions, more.instructions),
+        code: each(less.code, more.code),
+        data: each(less.data, more.data),
+    }))
 }
 
 /// Starts a server, sends it `count` calls, and waits for its end.

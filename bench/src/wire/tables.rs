@@ -48,7 +48,7 @@ fn table(race: &Race) -> Table {
     }
     heads.extend(writes.then_some("writes per reply"));
     if race.scene.counted.is_some() {
-        heads.extend(["instructions", "code lines"]);
+        heads.extend(["instructions", "code lines", "data lines"]);
     }
     let traced = race.scene.traced.is_some();
     let sockets = traced && race.scene.transport != "stdio";
@@ -67,7 +67,7 @@ fn table(race: &Race) -> Table {
         cells.extend(writes.then(|| format!("{:.3}", outcome.writes())));
         let cost = outcome.cost.unwrap_or_default();
         if race.scene.counted.is_some() {
-            let counted = [cost.instructions, cost.fetched];
+            let counted = [cost.instructions, cost.code, cost.data];
             cells.extend(counted.map(|count| number_or_na(count.map(f64::round))));
         }
         let asked = |of: fn(&Traffic) -> f64| times(cost.traffic.as_ref().map(of));
@@ -167,8 +167,8 @@ Notes on pipes and sockets
   wakes its own threads. What is sent on a socket is not among them.
 - Receives, sends, futex calls and all system calls are strace's, for one call: the
   difference of two runs in lockstep, the next window when the last is answered.
-- Instructions and code lines are callgrind's, the same way. Code lines are those, of 64
-  bytes, that a call needs and a cache of 32 KiB does not have any more.
+- Instructions and lines are callgrind's, the same way. Code and data lines are those, of
+  64 bytes, that a call needs and a cache of 32 KiB for each does not have any more.
 - 10,000 calls are more than a pipe holds: the rest of them wait in `load`.
 - Open loop: half of the calls are an `echo` of about 1 KB. They are due at fixed
   times, and `load` never waits for a reply before it sends. Latency counts from the

@@ -44,23 +44,26 @@ impl Race {
         ))
     }
 
-    /// The instructions of both for one call, and the lines of code they are fetched in,
-    /// if the other's are at least `must` times as many.
+    /// The instructions of both for one call, and the lines they fetch for it, if the
+    /// other's are at least `must` times as many.
     pub(crate) fn instructed(&self, one: &str, other: &str, must: f64) -> Option<String> {
         let (a, b) = self.costs(one, other)?;
         let (here, there) = (a.instructions?, b.instructions?);
         let text = || {
             let [here, there] = [here, there].map(|it| number(it.round()));
-            let lines = a.fetched.zip(b.fetched).map(|(ours, theirs)| {
-                let [here, there] = [ours, theirs].map(|it| number(it.round()));
-                let cost = match ours > theirs {
+            let lines = a.lines().zip(b.lines()).map(|(ours, theirs)| {
+                let cost = match ours.iter().sum::<f64>() > theirs.iter().sum() {
                     true => {
-                        ", which are fetched anew for each: the more somebody else uses the \
-                         processor's caches, the more they cost"
+                        ": the more somebody else uses the processor's caches, the more they cost"
                     }
                     false => "",
                 };
-                format!(" in {here} and {there} lines of code{cost}")
+                let [code, data] = ours.map(|it| number(it.round()));
+                let [their_code, their_data] = theirs.map(|it| number(it.round()));
+                format!(
+                    "; for each, {code} and {their_code} lines of code and {data} and \
+                     {their_data} of data are fetched anew{cost}"
+                )
             });
             let lines = lines.unwrap_or_default();
             format!("a call takes {one} {here} instructions, {other} {there}{lines}")
