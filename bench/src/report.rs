@@ -163,6 +163,9 @@ impl Results {
         }
         text.push_str(awake::describe());
         text.push_str(&self.quiet);
+        if !self.quick {
+            text.push_str(&wire::describe());
+        }
         text.push_str("\n## Targets\n");
         text.push_str(DECIDES);
         for (title, targets) in &self.targets {

@@ -7,6 +7,7 @@ use crate::memory::Measures;
 use crate::message;
 use crate::table::{Table, number};
 use crate::time::Spread;
+use crate::wire::{Goal, Key};
 
 /// One number that must not be passed.
 #[derive(Clone, Debug, Serialize)]
@@ -63,6 +64,27 @@ impl Target {
         Self {
             at_least: true,
             ..Self::at_most(subject, what, must, measured)
+        }
+    }
+
+    /// What a race must reach beside whom `goal` names.
+    pub(crate) fn raced(
+        subject: &'static str,
+        key: Key,
+        goal: &Goal,
+        ratio: Option<Spread>,
+    ) -> Self {
+        let what = match key {
+            Key::Median => "p50",
+            Key::Rate(what) => what,
+            Key::Tail => "p99",
+        };
+        let what = format!("{what}, × {}", goal.beside);
+        let median = ratio.map(|ratio| ratio.median);
+        Self {
+            at_least: matches!(key, Key::Rate(_)),
+            aim: goal.aim,
+            ..Self::at_most(subject, what, goal.must, median).of(ratio)
         }
     }
 

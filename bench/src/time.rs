@@ -105,6 +105,19 @@ fn warm_up(name: &'static str, message: &Message, plan: Plan, out: &mut Vec<u8>)
     }
 }
 
+/// Whether so few rounds leave open on which side of `must` their median lies: nineteen
+/// times in twenty, that of ever more rounds is between two of these.
+pub(crate) fn is_undecided(mut rounds: Vec<f64>, must: f64) -> bool {
+    rounds.sort_by(f64::total_cmp);
+    let half = rounds.len() as f64 / 2.0;
+    // Of as many coins, so many more than half show the same side once in forty times.
+    let outer = (half - 1.96 * (half / 2.0).sqrt()).max(0.0) as usize;
+    match (rounds.get(outer), rounds.iter().nth_back(outer)) {
+        (Some(lower), Some(upper)) => (*lower..=*upper).contains(&must),
+        _ => false,
+    }
+}
+
 impl Spread {
     /// Of nothing.
     pub(crate) const NONE: Self = Self {
@@ -119,6 +132,33 @@ impl Spread {
             lower: samples[samples.len() / 4],
             median: samples[samples.len() / 2],
             upper: samples[samples.len() * 3 / 4],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_undecided;
+
+    #[test]
+    fn rounds_decide_when_few_of_them_are_on_the_other_side() {
+        let rounds = |below: usize, above: usize| {
+            let below = (0..below).map(|round| 0.8 - round as f64 / 1000.0);
+            below.chain((0..above).map(|round| 1.0 + round as f64 / 1000.0))
+        };
+        for (below, above, undecided) in [
+            (0, 7, false),
+            (1, 6, true),
+            (3, 4, true),
+            (7, 0, false),
+            (14, 28, false),
+            (15, 27, true),
+            (27, 15, true),
+            (28, 14, false),
+            (0, 0, false),
+        ] {
+            let rounds = rounds(below, above).collect();
+            assert_eq!(is_undecided(rounds, 0.9), undecided, "{below} and {above}");
         }
     }
 }

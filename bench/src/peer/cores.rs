@@ -15,10 +15,21 @@ use crate::awake::{self, Awake};
 use crate::child::Server;
 use crate::process::{self, threads};
 use crate::quiet;
-use crate::time::Spread;
+use crate::time::{Spread, is_undecided};
 use crate::wire::Figures;
 
 const SERVERS: [&str; 2] = ["bare", "caudal"];
+
+/// What the second connection must be worth, in calls of the first.
+pub(super) const WORTH: f64 = 1.7;
+
+/// In so many rounds both take part, and in so many at most caudal, while they leave open
+/// whether that is reached.
+const ROUNDS: usize = 7;
+const MOST: usize = 4 * ROUNDS;
+
+/// What one server did with one connection, and with two.
+type Turns = [Vec<Turn>; 2];
 
 /// How one server did with one connection or two.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -58,17 +69,27 @@ pub(super) struct Scaling {
 /// Both with one connection and with two, in turn; then again with processors that
 /// are kept awake.
 pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Scaling>, String> {
-    let (rounds, seconds) = if quick { (2, "0.3") } else { (7, "0.6") };
+    let (rounds, seconds) = if quick { (2, "0.3") } else { (ROUNDS, "0.6") };
+    let take = |name, turns: &mut Turns| {
+        for (connections, turns) in (1..).zip(turns) {
+            turns.push(quiet::turn(|| turn(tools, name, connections, seconds))?);
+        }
+        Ok::<_, String>(())
+    };
     let mut all = Vec::new();
     let possible = |awake: &bool| !awake || awake::is_possible();
     for awake in [false, true].into_iter().filter(possible) {
         let _awake = awake.then(Awake::keep);
-        let mut turns = SERVERS.map(|_| [Vec::new(), Vec::new()]);
+        let mut turns = SERVERS.map(|_| Turns::default());
         for _ in 0..rounds {
             for (name, turns) in SERVERS.iter().zip(&mut turns) {
-                for (connections, turns) in (1..).zip(turns) {
-                    turns.push(quiet::turn(|| turn(tools, name, connections, seconds))?);
-                }
+                take(name, turns)?;
+            }
+        }
+        let [_, caudal] = &mut turns;
+        while !quick && caudal[0].len() < MOST && is_undecided(worth(caudal), WORTH) {
+            for _ in 0..ROUNDS {
+                take("caudal", caudal)?;
             }
         }
         let scaled = SERVERS.into_iter().zip(turns);
@@ -78,17 +99,24 @@ pub(super) fn run(tools: &Tools, quick: bool) -> Result<Vec<Scaling>, String> {
 }
 
 impl Scaling {
-    fn new(name: &'static str, awake: bool, [one, two]: &[Vec<Turn>; 2]) -> Self {
-        let both = || one.iter().zip(two);
+    fn new(name: &'static str, awake: bool, turns: &Turns) -> Self {
+        let [one, two] = turns;
+        let costs = one.iter().zip(two).map(|(a, b)| b.cost() / a.cost());
         Self {
             name,
             awake,
-            ratio: Spread::of(both().map(|(a, b)| b.per_second / a.per_second).collect()),
-            cost: Spread::of(both().map(|(a, b)| b.cost() / a.cost()).collect()),
+            ratio: Spread::of(worth(turns)),
+            cost: Spread::of(costs.collect()),
             one: median(one),
             two: median(two),
         }
     }
+}
+
+/// The calls per second with two connections, over those with one in the same round.
+fn worth([one, two]: &Turns) -> Vec<f64> {
+    let both = one.iter().zip(two);
+    both.map(|(a, b)| b.per_second / a.per_second).collect()
 }
 
 fn median(turns: &[Turn]) -> Turn {

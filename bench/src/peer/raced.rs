@@ -3,7 +3,7 @@
 use crate::table::number;
 use crate::target::Target;
 use crate::time::Spread;
-use crate::wire::{Due, Figures, Outcome, Race, why};
+use crate::wire::{Due, Figures, Outcome, Race, rows, why};
 
 const SINGLE: &str = "pipe, 1 in flight, one core";
 
@@ -33,16 +33,19 @@ impl<'a> Races<'a> {
         self.named(name)?.outcome("caudal")
     }
 
-    /// Calls per second in the race `name`, over those of `base`.
-    fn rate(&self, subject: &'static str, name: &str, base: &str, must: f64) -> Target {
+    /// What must be reached in the race `name`, beside the bare loop or beside the others.
+    fn rates(&self, subject: &'static str, name: &str, bare: bool) -> Vec<Target> {
         let race = self.named(name);
-        let ratio = race.and_then(|race| race.ratio("caudal", base));
-        let what = format!("calls/s, × {base}");
-        Target::at_least(subject, what, must, ratio.map(|ratio| ratio.median))
-            .of(ratio)
-            .bounded(race.and_then(|race| race.bound(base)))
-            .why(race.and_then(|race| self.why(race, base, must)))
-            .note(race.and_then(|race| faster_pipes(race, base)))
+        let rows = rows(self.0, name, subject).into_iter();
+        let rows = rows.filter(|(goal, _)| (goal.beside == "bare") == bare);
+        let rows = rows.map(|(goal, target)| {
+            let base = goal.beside;
+            target
+                .bounded(race.and_then(|race| race.bound(base)))
+                .why(race.and_then(|race| self.why(race, base, goal.must)))
+                .note(race.and_then(|race| faster_pipes(race, base)))
+        });
+        rows.collect()
     }
 
     /// What is known, whatever the figures are; where nobody waits to be woken, only
@@ -90,14 +93,11 @@ fn faster_pipes(race: &Race, base: &str) -> Option<String> {
 
 fn single(races: &Races<'_>) -> Vec<Target> {
     let race = races.named("pipe-1");
-    let bare = race.and_then(|race| race.ratio("caudal", "bare"));
     let asked = race.and_then(|race| race.asked("caudal", "bare"));
-    let mut targets = vec![
-        Target::at_most(SINGLE, "p50, × bare", 1.5, bare.map(|bare| bare.median))
-            .aim(1.3)
-            .of(bare)
-            .why(why::all([asked, Some(why::BLOCKS.to_owned())])),
-    ];
+    let blocks = why::all([asked, Some(why::BLOCKS.to_owned())]);
+    let rows = rows(races.0, "pipe-1", SINGLE).into_iter();
+    let rows = rows.map(|(_, target)| target.why(blocks.clone()));
+    let mut targets: Vec<Target> = rows.collect();
     let outcomes = race.into_iter().flat_map(|race| &race.outcomes);
     let others =
         outcomes.filter(|outcome| !["bare", "caudal", "caudal-async"].contains(&outcome.name));
@@ -121,16 +121,17 @@ fn beside_bare(races: &Races<'_>) -> Vec<Target> {
     let sends = races
         .caudal("tcp-64")
         .and_then(|caudal| Some(caudal.cost?.traffic?.sends));
-    let rate = |subject, name, must| races.rate(subject, name, "bare", must);
-    vec![
-        rate("pipe, 64 in flight, one core", "pipe-64-core", 0.6).aim(0.8),
-        rate("pipe, 64 in flight, two cores, awake", "pipe-64-awake", 0.6).aim(0.8),
-        rate(pipe, "pipe-64", 0.6).aim(0.8),
-        Target::at_most(pipe, "writes per reply", 0.05, writes).timed(),
-        rate("pipe, 10,000 in flight", "pipe-10000", 0.5).aim(0.7),
-        rate(tcp, "tcp-64", 0.6).aim(0.8),
-        Target::at_most(tcp, "sends per reply", 0.05, sends),
+    let rate = |subject, name| races.rates(subject, name, true);
+    [
+        rate("pipe, 64 in flight, one core", "pipe-64-core"),
+        rate("pipe, 64 in flight, two cores, awake", "pipe-64-awake"),
+        rate(pipe, "pipe-64"),
+        vec![Target::at_most(pipe, "writes per reply", 0.05, writes).timed()],
+        rate("pipe, 10,000 in flight", "pipe-10000"),
+        rate(tcp, "tcp-64"),
+        vec![Target::at_most(tcp, "sends per reply", 0.05, sends)],
     ]
+    .concat()
 }
 
 /// From sending, so network and server alone: how late the generator is, which shares
@@ -185,12 +186,6 @@ fn opened(races: &Races<'_>) -> Vec<Target> {
 }
 
 fn beside_peers(races: &Races<'_>) -> Vec<Target> {
-    const PEERS: [(&str, f64); 4] = [
-        ("async-lsp", 1.3),
-        ("tower-lsp-server", 3.0),
-        ("lsp-server", 14.0),
-        ("rmcp", 25.0),
-    ];
     let scenes = [
         ("pipe, 64 in flight, one core", "pipe-64-core"),
         ("pipe, 10,000 in flight", "pipe-10000"),
@@ -198,12 +193,6 @@ fn beside_peers(races: &Races<'_>) -> Vec<Target> {
         ("pipe, 64 in flight, two cores", "pipe-64"),
         ("TCP, 64 in flight", "tcp-64"),
     ];
-    let targets = scenes.into_iter().flat_map(|(subject, name)| {
-        // rmcp has no server for a plain socket.
-        let peers = PEERS
-            .iter()
-            .filter(move |(peer, _)| name != "tcp-64" || *peer != "rmcp");
-        peers.map(move |(peer, must)| races.rate(subject, name, peer, *must))
-    });
-    targets.collect()
+    let rates = |(subject, name)| races.rates(subject, name, false);
+    scenes.into_iter().flat_map(rates).collect()
 }

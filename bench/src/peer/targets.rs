@@ -1,6 +1,6 @@
 //! What the peer must reach, and whether it does.
 
-use super::cores::Scaling;
+use super::cores::{Scaling, WORTH};
 use super::{Measures, raced};
 use crate::table::number;
 use crate::target::Target;
@@ -129,7 +129,7 @@ fn scaled_by(measures: &Measures, subject: &'static str, awake: bool) -> Vec<Tar
     let rate = "calls/s, × one connection";
     let cost = "server's CPU per call, × one connection";
     vec![
-        row(Target::at_least, rate, 1.7, |scaling| scaling.ratio).note(halts),
+        row(Target::at_least, rate, WORTH, |scaling| scaling.ratio).note(halts),
         row(Target::at_most, cost, 1.1, |scaling| scaling.cost),
     ]
 }

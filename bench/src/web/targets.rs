@@ -5,8 +5,7 @@ use super::calls::Calls;
 use crate::process;
 use crate::table::number;
 use crate::target::Target;
-use crate::time::Spread;
-use crate::wire::{Race, Traffic, percent, why};
+use crate::wire::{Race, Traffic, percent, rows, why};
 
 const KIB: f64 = 1024.0;
 
@@ -66,15 +65,10 @@ fn served(measures: &Measures) -> Vec<Target> {
             race.worked("caudal", base, reaching),
         ])
     };
-    let rate = |subject, name, base, must| {
-        let what = match name {
-            "fan" => format!("events/s, × {base}"),
-            _ => format!("calls/s, × {base}"),
-        };
-        let ratio = ratio(name, base);
-        Target::at_least(subject, what, must, ratio.map(|ratio| ratio.median))
-            .of(ratio)
-            .why(known(name, base, must))
+    let rates = |subject, name| {
+        let rows = rows(&measures.races, name, subject).into_iter();
+        let rows = rows.map(|(goal, row)| row.why(known(name, goal.beside, goal.must)));
+        rows.collect::<Vec<Target>>()
     };
     let count =
         |subject, name, must| Target::at_most(subject, "instructions", must, instructions(name));
@@ -87,49 +81,42 @@ fn served(measures: &Measures) -> Vec<Target> {
     let sockets = "WebSocket, 16 × 16 in flight";
     let single = "WebSocket, 1 in flight, one core";
     let fan = "event to 1,000 WebSockets";
-    let alone = ratio("ws-1", "bare");
-    vec![
-        rate(core, "post-core", "hyper", 0.9),
-        rate(core, "post-core", "jsonrpsee", 1.25),
-        rate(own, "post-own", "hyper", 0.9),
-        rate(own, "post-own", "jsonrpsee", 1.25),
-        rate(post, "post", "hyper", 0.9),
-        rate(post, "post", "jsonrpsee", 1.25),
-        count(post, "post", 15_500.0).aim(14_500.0),
-        Target::at_most(
-            post,
-            "receives per call",
-            1.0,
-            traffic("post", |t| t.receives),
-        ),
-        Target::at_most(post, "sends per call", 1.0, traffic("post", |t| t.sends)),
-        rate(batch_own, "batch-own", "jsonrpsee", 3.5).aim(6.0),
-        rate(batch, "batch", "jsonrpsee", 3.5).aim(6.0),
-        count(batch, "batch", 320_000.0).aim(190_000.0),
-        rate(socket, "ws-64", "bare", 0.7).aim(0.8),
-        rate(socket, "ws-64", "jsonrpsee", 4.0),
-        count(socket, "ws-64", 6_000.0).aim(3_200.0),
-        Target::at_most(
-            socket,
-            "sends per call",
-            0.05,
-            traffic("ws-64", |t| t.sends),
-        ),
-        rate(sockets, "ws-16", "jsonrpsee", 5.0).aim(6.0),
-        Target::at_most(
-            single,
-            "p50, × bare",
-            1.25,
-            alone.map(|ratio: Spread| ratio.median),
-        )
-        .aim(1.1)
-        .of(alone)
-        .why(why::all([
-            race("ws-1").and_then(|race| race.asked("caudal", "bare")),
-            Some(why::BLOCKS.to_owned()),
-        ])),
-        rate(fan, "fan", "bare", 0.7),
+    let asked = race("ws-1").and_then(|race| race.asked("caudal", "bare"));
+    let blocks = why::all([asked, Some(why::BLOCKS.to_owned())]);
+    let single = rows(&measures.races, "ws-1", single).into_iter();
+    let single = single.map(|(_, row)| row.why(blocks.clone()));
+    [
+        rates(core, "post-core"),
+        rates(own, "post-own"),
+        rates(post, "post"),
+        vec![
+            count(post, "post", 15_500.0).aim(14_500.0),
+            Target::at_most(
+                post,
+                "receives per call",
+                1.0,
+                traffic("post", |t| t.receives),
+            ),
+            Target::at_most(post, "sends per call", 1.0, traffic("post", |t| t.sends)),
+        ],
+        rates(batch_own, "batch-own"),
+        rates(batch, "batch"),
+        vec![count(batch, "batch", 320_000.0).aim(190_000.0)],
+        rates(socket, "ws-64"),
+        vec![
+            count(socket, "ws-64", 6_000.0).aim(3_200.0),
+            Target::at_most(
+                socket,
+                "sends per call",
+                0.05,
+                traffic("ws-64", |t| t.sends),
+            ),
+        ],
+        rates(sockets, "ws-16"),
+        single.collect(),
+        rates(fan, "fan"),
     ]
+    .concat()
 }
 
 fn called(measures: &Measures) -> Vec<Target> {

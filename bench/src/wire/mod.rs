@@ -4,11 +4,12 @@
 //! contestant ─┐
 //!             ├→ race ── for each turn ──→ load ⇄ serve, peers, foreign
 //! scene ──────┘    ├→ cost ── callgrind, strace ──→ the same
-//!                  └→ tables, why
+//!                  └→ goals, tables, why
 //! ```
 
 mod contestant;
 mod cost;
+mod goals;
 mod race;
 mod scene;
 mod tables;
@@ -18,8 +19,9 @@ use serde::{Deserialize, Serialize};
 
 pub use contestant::Contestant;
 pub use cost::{Cost, Traffic};
-pub use race::{Outcome, Race, run};
-pub use scene::{Key, PIPES, Scene, WEB};
+pub(crate) use goals::rows;
+pub use race::{Outcome, Race, describe, run};
+pub use scene::{Goal, Key, PIPES, Scene, WEB};
 pub use tables::{WIRE_NOTES, write};
 pub(crate) use tables::{percent, ratio};
 

@@ -1,6 +1,8 @@
 //! The servers take turns under the same load.
 
+use std::collections::BTreeSet;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -10,7 +12,7 @@ use super::cost::{self, Cost};
 use super::scene::{Key, Scene};
 use crate::awake::{self, Awake};
 use crate::quiet;
-use crate::time::Spread;
+use crate::time::{Spread, is_undecided};
 use crate::tools::Tools;
 
 /// What came out of one scene.
@@ -41,13 +43,9 @@ impl Race {
 
     /// How two did, in the first framing that both speak.
     pub(super) fn pair(&self, name: &str, base: &str) -> Option<(&Outcome, &Outcome)> {
-        let named = |wanted| move |outcome: &&Outcome| outcome.name == wanted;
-        let mut pairs = self.outcomes.iter().filter(named(name)).flat_map(|one| {
-            let others = self.outcomes.iter().filter(named(base));
-            let same = others.filter(|other| other.framing == one.framing);
-            same.map(move |other| (one, other))
-        });
-        pairs.next()
+        let both = |outcome: &Outcome| (outcome.name, outcome.framing);
+        let (one, other) = pair(self.outcomes.iter().map(both), name, base)?;
+        Some((self.outcomes.get(one)?, self.outcomes.get(other)?))
     }
 
     /// What the best of those did who show how much is possible, over what another did.
@@ -81,6 +79,23 @@ impl Outcome {
     }
 }
 
+/// Where two stand among servers with their framings: in the first that both speak.
+fn pair<'a>(
+    servers: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    name: &str,
+    base: &str,
+) -> Option<(usize, usize)> {
+    let named = |wanted| {
+        let servers = servers.clone().enumerate();
+        servers.filter(move |(_, (name, _))| *name == wanted)
+    };
+    let mut pairs = named(name).flat_map(|(one, (_, framing))| {
+        let same = named(base).filter(move |(_, (_, other))| *other == framing);
+        same.map(move |(other, _)| (one, other))
+    });
+    pairs.next()
+}
+
 impl Key {
     fn value(self, figures: &Figures) -> f64 {
         match self {
@@ -92,9 +107,35 @@ impl Key {
 
     /// Of the same rounds.
     fn ratio(self, of: &[Figures], base: &[Figures]) -> Spread {
-        let both = of.iter().zip(base);
-        Spread::of(both.map(|(a, b)| self.value(a) / self.value(b)).collect())
+        Spread::of(self.ratios(of, base))
     }
+
+    /// The same of each. Who has taken part in fewer rounds was in the first of them.
+    fn ratios(self, of: &[Figures], base: &[Figures]) -> Vec<f64> {
+        let both = of.iter().zip(base);
+        both.map(|(a, b)| self.value(a) / self.value(b)).collect()
+    }
+}
+
+/// A server, and how it did in each round.
+type Turns = (&'static Contestant, Vec<Figures>);
+
+/// In so many rounds everybody takes part,
+const ROUNDS: usize = 7;
+/// in so many at most those of whom these leave open whether caudal reaches what it must,
+const MOST: usize = 6 * ROUNDS;
+/// and for so long beyond the first.
+const MORE: Duration = Duration::from_secs(90);
+
+/// What is done where rounds leave something open, as a Markdown list item.
+#[must_use]
+pub fn describe() -> String {
+    format!(
+        "- {ROUNDS} rounds for everybody. Where they leave open on which side of a target their
+  median lies (it is within the 95 % confidence interval), caudal and whom it is compared
+  with go on: {ROUNDS} rounds at a time, {MOST} at most, and for {} s of all scenes.\n",
+        MORE.as_secs(),
+    )
 }
 
 /// Runs the scenes in rounds. Who is not there does not take part.
@@ -102,9 +143,9 @@ impl Key {
 /// # Errors
 /// A server answered wrongly or not at all.
 pub fn run(tools: &Tools, scenes: &[Scene], quick: bool) -> Result<Vec<Race>, String> {
-    let (rounds, seconds) = if quick { (1, 0.05) } else { (7, 0.35) };
+    let (rounds, seconds) = if quick { (1, 0.05) } else { (ROUNDS, 0.35) };
     let there = |server: &&Contestant| tools.command(server.program).is_some();
-    let mut all: Vec<Vec<(&Contestant, Vec<Figures>)>> = scenes
+    let mut all: Vec<Vec<Turns>> = scenes
         .iter()
         .map(|scene| {
             let possible = !scene.awake || awake::is_possible();
@@ -118,13 +159,13 @@ pub fn run(tools: &Tools, scenes: &[Scene], quick: bool) -> Result<Vec<Race>, St
         let all = scenes.iter().zip(&mut all);
         for (scene, results) in all.filter(|(scene, _)| round <= scene.rounds) {
             let _awake = scene.awake.then(Awake::keep);
-            for _ in 0..scene.repeats {
-                for (server, figures) in &mut *results {
-                    let turn = || turn(tools, scene, server, scene.seconds(seconds));
-                    figures.push(quiet::turn(turn)?);
-                }
+            for result in results {
+                take(tools, scene, result, seconds)?;
             }
         }
+    }
+    if !quick {
+        decide(tools, scenes, &mut all, seconds)?;
     }
     let mut races = Vec::new();
     for (scene, results) in scenes.iter().zip(all) {
@@ -134,6 +175,65 @@ pub fn run(tools: &Tools, scenes: &[Scene], quick: bool) -> Result<Vec<Race>, St
         races.push(race(scene, results, costs));
     }
     Ok(races)
+}
+
+/// Goes on where something was left open, with those whom it concerns.
+fn decide(
+    tools: &Tools,
+    scenes: &[Scene],
+    all: &mut [Vec<Turns>],
+    seconds: f64,
+) -> Result<(), String> {
+    let start = Instant::now();
+    for taken in (ROUNDS..MOST).step_by(ROUNDS) {
+        for (scene, results) in scenes.iter().zip(&mut *all) {
+            let concerned = undecided(scene, results);
+            if concerned.is_empty() || start.elapsed() > MORE {
+                continue;
+            }
+            eprintln!("{}: undecided after {taken} rounds", scene.title);
+            let _awake = scene.awake.then(Awake::keep);
+            for _ in 0..ROUNDS {
+                for (at, result) in results.iter_mut().enumerate() {
+                    if concerned.contains(&at) {
+                        take(tools, scene, result, seconds)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Those of whom the rounds leave open whether caudal reaches what it must beside them,
+/// and caudal. Who is not among them once never is again.
+fn undecided(scene: &Scene, results: &[Turns]) -> BTreeSet<usize> {
+    let servers = results
+        .iter()
+        .map(|(server, _)| (server.name, server.framing));
+    let mut concerned = BTreeSet::new();
+    for goal in scene.goals {
+        let Some((ours, theirs)) = pair(servers.clone(), "caudal", goal.beside) else {
+            continue;
+        };
+        let ratios = scene.key.ratios(&results[ours].1, &results[theirs].1);
+        if is_undecided(ratios, goal.must) {
+            concerned.extend([ours, theirs]);
+        }
+    }
+    concerned
+}
+
+/// Lets one server take its turn.
+fn take(
+    tools: &Tools,
+    scene: &Scene,
+    (server, figures): &mut Turns,
+    seconds: f64,
+) -> Result<(), String> {
+    let turn = || turn(tools, scene, server, scene.seconds(seconds));
+    figures.push(quiet::turn(turn)?);
+    Ok(())
 }
 
 fn turn(
@@ -171,11 +271,7 @@ pub(super) fn figures(load: &mut Command) -> Result<Figures, String> {
     }
 }
 
-fn race(
-    scene: &Scene,
-    results: Vec<(&Contestant, Vec<Figures>)>,
-    costs: Vec<Option<Cost>>,
-) -> Race {
+fn race(scene: &Scene, results: Vec<Turns>, costs: Vec<Option<Cost>>) -> Race {
     let base = |family| results.iter().find(|(other, _)| other.family() == family);
     let outcomes = results.iter().zip(costs);
     let outcomes = outcomes.map(|((server, rounds), cost)| Outcome {

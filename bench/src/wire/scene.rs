@@ -28,9 +28,9 @@ pub struct Scene {
     /// In so many rounds at most.
     #[serde(skip)]
     pub rounds: usize,
-    /// So often in each round, where turns differ much from each other.
+    /// What caudal must reach in it.
     #[serde(skip)]
-    pub repeats: usize,
+    pub goals: &'static [Goal],
     /// Whether processors are kept from halting.
     pub awake: bool,
     /// Between which numbers of calls instructions are counted, if they are.
@@ -40,6 +40,55 @@ pub struct Scene {
     #[serde(skip)]
     pub traced: Option<(u64, u64)>,
 }
+
+/// What caudal must reach beside another server, in its ratio.
+#[derive(Clone, Copy, Debug)]
+pub struct Goal {
+    pub beside: &'static str,
+    pub must: f64,
+    pub aim: Option<f64>,
+}
+
+const fn goal(beside: &'static str, must: f64) -> Goal {
+    Goal {
+        beside,
+        must,
+        aim: None,
+    }
+}
+
+impl Goal {
+    const fn aim(self, aim: f64) -> Self {
+        Self {
+            aim: Some(aim),
+            ..self
+        }
+    }
+}
+
+const ASYNC_LSP: Goal = goal("async-lsp", 1.3);
+const TOWER_LSP: Goal = goal("tower-lsp-server", 3.0);
+const LSP_SERVER: Goal = goal("lsp-server", 14.0);
+const RMCP: Goal = goal("rmcp", 25.0);
+
+const PIPED_64: &[Goal] = &[
+    goal("bare", 0.6).aim(0.8),
+    ASYNC_LSP,
+    TOWER_LSP,
+    LSP_SERVER,
+    RMCP,
+];
+const PIPED_10000: &[Goal] = &[
+    goal("bare", 0.5).aim(0.7),
+    ASYNC_LSP,
+    TOWER_LSP,
+    LSP_SERVER,
+    RMCP,
+];
+/// rmcp has no server for a plain socket.
+const CONNECTED_64: &[Goal] = &[goal("bare", 0.6).aim(0.8), ASYNC_LSP, TOWER_LSP, LSP_SERVER];
+const POSTED_64: &[Goal] = &[goal("hyper", 0.9), goal("jsonrpsee", 1.25)];
+const BATCHED_16: &[Goal] = &[goal("jsonrpsee", 3.5).aim(6.0)];
 
 /// By what the servers are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -72,7 +121,7 @@ const fn scene(
         bounds: &[],
         turns: 1.0,
         rounds: usize::MAX,
-        repeats: 1,
+        goals: &[],
         awake: false,
         counted: None,
         traced: None,
@@ -106,8 +155,8 @@ impl Scene {
         Self { rounds, ..self }
     }
 
-    const fn repeats(self, repeats: usize) -> Self {
-        Self { repeats, ..self }
+    const fn goals(self, goals: &'static [Goal]) -> Self {
+        Self { goals, ..self }
     }
 
     const fn awake(self) -> Self {
@@ -115,6 +164,13 @@ impl Scene {
             awake: true,
             ..self
         }
+    }
+
+    /// The scene of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let mut all = PIPES.iter().chain(WEB);
+        all.find(|scene| scene.name == name)
     }
 
     /// How long one turn is, where most take `seconds`.
@@ -136,6 +192,7 @@ pub const PIPES: &[Scene] = &[
         &["--window", "1", "--same-core"],
         PIPED,
     )
+    .goals(&[goal("bare", 1.5).aim(1.3)])
     .traced(200, 600),
     scene(
         "pipe-64-core",
@@ -144,7 +201,8 @@ pub const PIPES: &[Scene] = &[
         CALLS,
         &["--window", "64", "--same-core"],
         PIPED,
-    ),
+    )
+    .goals(PIPED_64),
     scene(
         "pipe-64",
         "stdio",
@@ -153,6 +211,7 @@ pub const PIPES: &[Scene] = &[
         &["--window", "64"],
         PIPED,
     )
+    .goals(PIPED_64)
     .bounded(ORACLES)
     .counted(1_280, 3_840),
     scene(
@@ -163,6 +222,7 @@ pub const PIPES: &[Scene] = &[
         &["--window", "64"],
         PIPED,
     )
+    .goals(PIPED_64)
     .awake(),
     scene(
         "pipe-10000",
@@ -171,7 +231,8 @@ pub const PIPES: &[Scene] = &[
         CALLS,
         &["--window", "10000"],
         PIPED,
-    ),
+    )
+    .goals(PIPED_10000),
     scene(
         "tcp-1",
         "tcp",
@@ -188,6 +249,7 @@ pub const PIPES: &[Scene] = &[
         &["--window", "64", "--tcp"],
         CONNECTED,
     )
+    .goals(CONNECTED_64)
     .traced(640, 1_920),
     scene(
         "tcp-10000",
@@ -276,8 +338,7 @@ pub const WEB: &[Scene] = &[
         &["--framing", "post", "--connections", "64"],
         POSTED,
     )
-    // Where the scheduler puts generator and server is the luck of a turn.
-    .repeats(3)
+    .goals(POSTED_64)
     .counted(6_400, 19_200)
     .traced(640, 1_920),
     scene(
@@ -288,7 +349,7 @@ pub const WEB: &[Scene] = &[
         &["--framing", "post", "--connections", "64", "--same-core"],
         POSTED,
     )
-    .repeats(3),
+    .goals(POSTED_64),
     scene(
         "post-own",
         "http",
@@ -296,7 +357,8 @@ pub const WEB: &[Scene] = &[
         CALLS,
         &["--framing", "post", "--connections", "64", "--own-core"],
         POSTED,
-    ),
+    )
+    .goals(POSTED_64),
     scene(
         "post-1000",
         "http",
@@ -320,6 +382,7 @@ pub const WEB: &[Scene] = &[
         ],
         BATCHED,
     )
+    .goals(BATCHED_16)
     .counted(160, 480)
     .traced(16, 48),
     scene(
@@ -337,7 +400,8 @@ pub const WEB: &[Scene] = &[
             "--own-core",
         ],
         BATCHED,
-    ),
+    )
+    .goals(BATCHED_16),
     scene(
         "open-post",
         "http",
@@ -370,6 +434,7 @@ pub const WEB: &[Scene] = &[
         &["--framing", "ws", "--same-core"],
         SOCKETS,
     )
+    .goals(&[goal("bare", 1.25).aim(1.1)])
     .traced(200, 600),
     scene(
         "ws-64",
@@ -379,6 +444,7 @@ pub const WEB: &[Scene] = &[
         &["--framing", "ws", "--window", "64"],
         SOCKETS,
     )
+    .goals(&[goal("bare", 0.7).aim(0.8), goal("jsonrpsee", 4.0)])
     .counted(6_400, 19_200)
     .traced(640, 1_920),
     scene(
@@ -396,7 +462,8 @@ pub const WEB: &[Scene] = &[
         CALLS,
         &["--framing", "ws", "--connections", "16", "--window", "16"],
         SOCKETS,
-    ),
+    )
+    .goals(&[goal("jsonrpsee", 5.0).aim(6.0)]),
     scene(
         "ws-16-many",
         "ws",
@@ -430,7 +497,8 @@ pub const WEB: &[Scene] = &[
         Key::Rate("events/s"),
         &["--framing", "ws", "--subscribers", "1000"],
         FANS,
-    ),
+    )
+    .goals(&[goal("bare", 0.7)]),
     scene(
         "start-http",
         "http",

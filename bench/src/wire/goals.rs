@@ -1,0 +1,21 @@
+//! What caudal must reach in the races, and what it does.
+
+use super::race::Race;
+use super::scene::{Goal, Scene};
+use crate::target::Target;
+
+/// The goals of the scene `name`, a row of `subject` each, with what was measured.
+pub(crate) fn rows(
+    races: &[Race],
+    name: &str,
+    subject: &'static str,
+) -> Vec<(&'static Goal, Target)> {
+    let race = races.iter().find(|race| race.scene.name == name);
+    let row = |scene: &Scene, goal: &'static Goal| {
+        let ratio = race.and_then(|race| race.ratio("caudal", goal.beside));
+        (goal, Target::raced(subject, scene.key, goal, ratio))
+    };
+    let scene = Scene::named(name).into_iter();
+    let rows = scene.flat_map(|scene| scene.goals.iter().map(|goal| row(scene, goal)));
+    rows.collect()
+}
