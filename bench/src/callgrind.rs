@@ -164,7 +164,14 @@ impl Callgrind {
         arguments: &[&str],
         run: impl FnOnce(&mut Command) -> Result<(), String>,
     ) -> Result<Fetched, String> {
-        let cache = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64"];
+        // Said too, lest callgrind warns that it takes the machine's.
+        const LAST: &str = "--LL=33554432,16,64";
+        let cache = [
+            "--cache-sim=yes",
+            "--I1=32768,8,64",
+            "--D1=32768,8,64",
+            LAST,
+        ];
         // Instructions, reads, writes, and what of them was not in the first cache.
         let [instructions, _, _, code, read, written] =
             self.count(&cache, program, arguments, run)?;

@@ -22,7 +22,7 @@ const TOLERANCE: f64 = 0.03;
 const ACCEPT: &str = "cargo run --release -- --guard --write";
 
 /// Contestant, message, and about how many bytes callgrind has to follow.
-const PATHS: [(&str, &str, usize); 27] = [
+const PATHS: [(&str, &str, usize); 31] = [
     // caudal-core: decoding, dispatch, encoding.
     ("caudal-core", "add", 54),
     ("caudal-core", "typed-1k", 1_000),
@@ -40,6 +40,11 @@ const PATHS: [(&str, &str, usize); 27] = [
     ("encode-error", "nothing", 54),
     ("encode-call", "nothing", 54),
     ("encode-notification", "nothing", 54),
+    // Framing alone: written, and found again.
+    ("frames-line", "add", 54),
+    ("frames-header", "add", 54),
+    ("frames-header", "typed-1k", 1_000),
+    ("frames-concatenated", "add", 54),
     // Outgoing calls: a whole life of many at once, and a steady number.
     ("pending-100", "nothing", 10_000),
     ("pending-10000", "nothing", 1_000_000),

@@ -3,6 +3,7 @@
 mod codec;
 mod encode;
 mod floor;
+mod frames;
 mod jsonrpc_core;
 mod jsonrpsee;
 mod methods;
@@ -12,8 +13,10 @@ mod serde_spans;
 mod sonic;
 mod value;
 
+use caudal_core::Framing;
 use serde_json::Value;
 
+use self::frames::Frames;
 use crate::message::Message;
 
 /// A server in memory, or a decoder alone.
@@ -61,6 +64,9 @@ pub fn named(name: &str) -> Option<Box<dyn Contestant>> {
         "encode-error" => Box::new(encode::Error::default()),
         "encode-call" => Box::new(encode::Call),
         "encode-notification" => Box::new(encode::Notification),
+        "frames-line" => Box::new(Frames::new(Framing::Line)),
+        "frames-header" => Box::new(Frames::new(Framing::Header)),
+        "frames-concatenated" => Box::new(Frames::new(Framing::Concatenated)),
         _ => return counted(name),
     })
 }

@@ -121,11 +121,11 @@ impl Key {
 type Turns = (&'static Contestant, Vec<Figures>);
 
 /// In so many rounds everybody takes part,
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 5;
 /// in so many at most those of whom these leave open whether caudal reaches what it must,
-const MOST: usize = 6 * ROUNDS;
+const MOST: usize = 8 * ROUNDS;
 /// and for so long beyond the first.
-const MORE: Duration = Duration::from_secs(90);
+const MORE: Duration = Duration::from_secs(120);
 
 /// What is done where rounds leave something open, as a Markdown list item.
 #[must_use]
