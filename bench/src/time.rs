@@ -128,17 +128,31 @@ impl Spread {
 
     pub(crate) fn of(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
+        let count = samples.len();
         Self {
-            lower: samples[samples.len() / 4],
-            median: samples[samples.len() / 2],
-            upper: samples[samples.len() * 3 / 4],
+            lower: samples[count / 4],
+            // Of an even number there are two in the middle.
+            median: f64::midpoint(samples[(count - 1) / 2], samples[count / 2]),
+            upper: samples[count * 3 / 4],
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_undecided;
+    use super::{Spread, is_undecided};
+
+    #[test]
+    fn a_median_has_as_many_below_as_above() {
+        for (samples, median) in [
+            (vec![2.0], 2.0),
+            (vec![4.0, 1.0], 2.5),
+            (vec![9.0, 1.0, 2.0], 2.0),
+            (vec![9.0, 1.0, 2.0, 4.0], 3.0),
+        ] {
+            assert_eq!(Spread::of(samples).median, median);
+        }
+    }
 
     #[test]
     fn rounds_decide_when_few_of_them_are_on_the_other_side() {

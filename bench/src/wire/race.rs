@@ -120,11 +120,15 @@ impl Key {
 /// A server, and how it did in each round.
 type Turns = (&'static Contestant, Vec<Figures>);
 
-/// In so many rounds everybody takes part,
+/// In so many rounds everybody takes part.
 const ROUNDS: usize = 5;
-/// in so many at most those of whom these leave open whether caudal reaches what it must,
-const MOST: usize = 8 * ROUNDS;
-/// and for so long beyond the first.
+/// Those of whom they leave open whether caudal reaches what it must go on so many at a
+/// time, in shorter turns: the faster two alternate, the more they see of the same.
+const BLOCK: usize = 15;
+const SHORTER: f64 = 0.3;
+/// That often at most,
+const BLOCKS: usize = 8;
+/// and for so long in all.
 const MORE: Duration = Duration::from_secs(120);
 
 /// What is done where rounds leave something open, as a Markdown list item.
@@ -133,7 +137,9 @@ pub fn describe() -> String {
     format!(
         "- {ROUNDS} rounds for everybody. Where they leave open on which side of a target their
   median lies (it is within the 95 % confidence interval), caudal and whom it is compared
-  with go on: {ROUNDS} rounds at a time, {MOST} at most, and for {} s of all scenes.\n",
+  with go on in shorter turns: {BLOCK} rounds at a time, {} at most, and for {} s of all
+  scenes.\n",
+        BLOCK * BLOCKS,
         MORE.as_secs(),
     )
 }
@@ -185,18 +191,19 @@ fn decide(
     seconds: f64,
 ) -> Result<(), String> {
     let start = Instant::now();
-    for taken in (ROUNDS..MOST).step_by(ROUNDS) {
+    for block in 0..BLOCKS {
         for (scene, results) in scenes.iter().zip(&mut *all) {
             let concerned = undecided(scene, results);
             if concerned.is_empty() || start.elapsed() > MORE {
                 continue;
             }
+            let taken = ROUNDS + block * BLOCK;
             eprintln!("{}: undecided after {taken} rounds", scene.title);
             let _awake = scene.awake.then(Awake::keep);
-            for _ in 0..ROUNDS {
+            for _ in 0..BLOCK {
                 for (at, result) in results.iter_mut().enumerate() {
                     if concerned.contains(&at) {
-                        take(tools, scene, result, seconds)?;
+                        take(tools, scene, result, seconds * SHORTER)?;
                     }
                 }
             }
