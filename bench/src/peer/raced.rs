@@ -3,7 +3,7 @@
 use crate::table::number;
 use crate::target::Target;
 use crate::time::Spread;
-use crate::wire::{Due, Figures, Outcome, Race, rows, why};
+use crate::wire::{Due, Figures, Outcome, Race, rows, rows_single, why};
 
 const SINGLE: &str = "pipe, 1 in flight, one core";
 
@@ -93,11 +93,7 @@ fn faster_pipes(race: &Race, base: &str) -> Option<String> {
 
 fn single(races: &Races<'_>) -> Vec<Target> {
     let race = races.named("pipe-1");
-    let asked = race.and_then(|race| race.asked("caudal", "bare"));
-    let blocks = why::all([asked, Some(why::BLOCKS.to_owned())]);
-    let rows = rows(races.0, "pipe-1", SINGLE).into_iter();
-    let rows = rows.map(|(_, target)| target.why(blocks.clone()));
-    let mut targets: Vec<Target> = rows.collect();
+    let mut targets = rows_single(races.0, "pipe-1", SINGLE);
     let outcomes = race.into_iter().flat_map(|race| &race.outcomes);
     let others =
         outcomes.filter(|outcome| !["bare", "caudal", "caudal-async"].contains(&outcome.name));

@@ -5,7 +5,7 @@ use super::calls::Calls;
 use crate::process;
 use crate::table::number;
 use crate::target::Target;
-use crate::wire::{Race, Traffic, percent, rows, why};
+use crate::wire::{Race, Traffic, percent, rows, rows_single, why};
 
 const KIB: f64 = 1024.0;
 
@@ -81,10 +81,6 @@ fn served(measures: &Measures) -> Vec<Target> {
     let sockets = "WebSocket, 16 × 16 in flight";
     let single = "WebSocket, 1 in flight, one core";
     let fan = "event to 1,000 WebSockets";
-    let asked = race("ws-1").and_then(|race| race.asked("caudal", "bare"));
-    let blocks = why::all([asked, Some(why::BLOCKS.to_owned())]);
-    let single = rows(&measures.races, "ws-1", single).into_iter();
-    let single = single.map(|(_, row)| row.why(blocks.clone()));
     [
         rates(core, "post-core"),
         rates(own, "post-own"),
@@ -113,7 +109,7 @@ fn served(measures: &Measures) -> Vec<Target> {
             ),
         ],
         rates(sockets, "ws-16"),
-        single.collect(),
+        rows_single(&measures.races, "ws-1", single),
         rates(fan, "fan"),
     ]
     .concat()

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use contestant::Contestant;
 pub use cost::{Cost, Traffic};
-pub(crate) use goals::rows;
+pub(crate) use goals::{rows, rows_single};
 pub use race::{Outcome, Race, describe, run};
 pub use scene::{Goal, Key, PIPES, Scene, WEB};
 pub use tables::{WIRE_NOTES, write};

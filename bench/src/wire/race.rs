@@ -136,9 +136,9 @@ const MORE: Duration = Duration::from_secs(120);
 pub fn describe() -> String {
     format!(
         "- {ROUNDS} rounds for everybody. Where they leave open on which side of a target their
-  median lies (it is within the 95 % confidence interval), caudal and whom it is compared
-  with go on in shorter turns: {BLOCK} rounds at a time, {} at most, and for {} s of all
-  scenes.\n",
+  median lies (the target is within its 95 % confidence interval), caudal and whom it is
+  compared with go on in shorter turns: {BLOCK} rounds at a time, {} at most, and for {} s
+  of all scenes.\n",
         BLOCK * BLOCKS,
         MORE.as_secs(),
     )

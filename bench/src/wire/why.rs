@@ -5,10 +5,6 @@ use super::race::{Outcome, Race};
 use super::tables::percent;
 use crate::table::number;
 
-/// Why one call in flight takes longer than the bare loop.
-pub(crate) const BLOCKS: &str =
-    "the bare loop blocks until something comes, where caudal first asks what is ready";
-
 impl Race {
     /// How long the processors worked for both, if that makes one of them at least `must`
     /// times as fast: who has more of them, or waits less for them, may be ahead with

@@ -267,7 +267,7 @@ fn shown(bytes: &[u8]) -> Box<str> {
 
 const NAME: &[u8] = b"Content-Length: ";
 const END: &[u8] = b"\r\n\r\n";
-/// The digits that are read without a look whether they can be a number.
+/// A length with more digits is read line by line; of so many none is too large a number.
 const MAX_DIGITS: usize = 9;
 /// The digits that are left free: most messages have 100 to 999 bytes.
 const GUESS: usize = 3;

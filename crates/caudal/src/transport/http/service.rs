@@ -453,7 +453,8 @@ impl Http {
                     *headers = room;
                 }
                 if let Some(text) = reply {
-                    // By what has read the headers of the request.
+                    // There is none; and the code that appends is at hand, since it has
+                    // read the headers of the request.
                     headers.append(CONTENT_TYPE, JSON);
                     *response.body_mut() = Body::whole(text);
                 }
