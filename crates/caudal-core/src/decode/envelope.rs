@@ -69,18 +69,34 @@ impl<'a> Envelope<'a> {
     ) -> Result<Next, NotJson> {
         loop {
             scan.next_token();
-            if self.version.is_none() && scan.eat(r#""jsonrpc":"2.0""#) {
-                self.version = Some(r#""2.0""#);
-            } else {
-                let member = match usual_name(scan) {
-                    None => self.other_name(scan)?,
-                    usual => usual,
-                };
-                let reads_ahead = park && member == Some(Member::Params);
-                if reads_ahead && self.params.is_none() && self.method.is_some() {
-                    return Ok(Next::Params);
+            // What nearly everybody writes; anything else takes the long way.
+            match scan.peek_behind() {
+                Some(b'j') if self.version.is_none() && scan.eat(r#""jsonrpc":"2.0""#) => {
+                    self.version = Some(r#""2.0""#);
                 }
-                self.read_value(scan, member)?;
+                Some(b'i') if self.id.is_none() && scan.eat(r#""id":"#) => {
+                    self.id = Some(read_id(scan)?);
+                }
+                Some(b'm') if self.method.is_none() && scan.eat(r#""method":"#) => {
+                    self.method = Some(read_method(scan)?);
+                }
+                Some(b'p') if self.params.is_none() && scan.eat(r#""params":"#) => {
+                    if park && self.method.is_some() {
+                        return Ok(Next::Params);
+                    }
+                    self.params = Some(scan.value()?);
+                }
+                Some(b'r') if self.result.is_none() && scan.eat(r#""result":"#) => {
+                    self.result = Some(scan.value()?);
+                }
+                Some(b'e') if self.error.is_none() && scan.eat(r#""error":"#) => {
+                    self.error = Some(scan.value()?);
+                }
+                _ => {
+                    if self.read_other(scan, park)? == Next::Params {
+                        return Ok(Next::Params);
+                    }
+                }
             }
             if after_value(scan)? == Next::End {
                 return Ok(Next::End);
@@ -88,37 +104,24 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// Reads a name that is not written as usual, or not known.
+    /// Reads a member that is not written as usual, not known, or not the first of its
+    /// name.
     #[inline(never)]
-    fn other_name(&mut self, scan: &mut Scanner<'a>) -> Result<Option<Member>, NotJson> {
+    fn read_other(&mut self, scan: &mut Scanner<'a>, park: bool) -> Result<Next, NotJson> {
         let name = scan.name()?;
         let member = Member::of_envelope(name.value().as_bytes());
-        if member.is_none() {
-            self.unknown.get_or_insert(name);
-        }
-        Ok(member)
-    }
-
-    #[inline]
-    fn read_value(
-        &mut self,
-        scan: &mut Scanner<'a>,
-        member: Option<Member>,
-    ) -> Result<(), NotJson> {
         let repeated = match member {
             Some(Member::Version) => self.version.replace(scan.value()?).is_some(),
-            Some(Member::Id) => {
-                let id = match scan.few_digits() {
-                    Some(digits) => digits,
-                    None => scan.value()?,
-                };
-                self.id.replace(id).is_some()
-            }
+            Some(Member::Id) => self.id.replace(scan.value()?).is_some(),
             Some(Member::Method) => self.method.replace(read_method(scan)?).is_some(),
+            Some(Member::Params) if park && self.params.is_none() && self.method.is_some() => {
+                return Ok(Next::Params);
+            }
             Some(Member::Params) => self.params.replace(scan.value()?).is_some(),
             Some(Member::Result) => self.result.replace(scan.value()?).is_some(),
             Some(Member::Error) => self.error.replace(scan.value()?).is_some(),
             _ => {
+                self.unknown.get_or_insert(name);
                 scan.value()?;
                 false
             }
@@ -127,7 +130,7 @@ impl<'a> Envelope<'a> {
             self.duplicate = self.duplicate.or(member);
             self.id_twice |= member == Some(Member::Id);
         }
-        Ok(())
+        Ok(Next::Member)
     }
 
     /// The method's name, if one has been read.
@@ -295,17 +298,12 @@ fn wrong(member: Member, expected: &'static str, raw: &str) -> DecodeError {
     }
 }
 
-/// The name of a member, if it is a known one and written as nearly everybody
-/// writes it; the cursor stands behind its colon.
+/// Most ids are short numbers.
 #[inline]
-fn usual_name(scan: &mut Scanner<'_>) -> Option<Member> {
-    match scan.peek_behind()? {
-        b'i' if scan.eat(r#""id":"#) => Some(Member::Id),
-        b'm' if scan.eat(r#""method":"#) => Some(Member::Method),
-        b'p' if scan.eat(r#""params":"#) => Some(Member::Params),
-        b'r' if scan.eat(r#""result":"#) => Some(Member::Result),
-        b'e' if scan.eat(r#""error":"#) => Some(Member::Error),
-        _ => None,
+fn read_id<'a>(scan: &mut Scanner<'a>) -> Result<&'a str, NotJson> {
+    match scan.few_digits() {
+        Some(digits) => Ok(digits),
+        None => scan.value(),
     }
 }
 

@@ -220,10 +220,10 @@ impl<'a> Scanner<'a> {
     /// Moves past `expected` if it comes next.
     #[inline]
     pub(crate) fn eat(&mut self, expected: &str) -> bool {
-        let found = self.text.as_bytes().get(self.pos..).unwrap_or_default();
-        let eaten = found.starts_with(expected.as_bytes());
+        let end = self.pos + expected.len();
+        let eaten = self.text.as_bytes().get(self.pos..end) == Some(expected.as_bytes());
         if eaten {
-            self.pos += expected.len();
+            self.pos = end;
         }
         eaten
     }
@@ -298,14 +298,17 @@ impl<'a> Scanner<'a> {
     /// the object behind them. If it is anything else, nothing is read.
     #[inline(always)]
     pub(crate) fn few_digits(&mut self) -> Option<&'a str> {
-        let word = self.text.as_bytes().get(self.pos..)?.first_chunk::<8>()?;
-        let count = leading_digits(u64::from_le_bytes(*word));
-        let ends = matches!(word.get(count), Some(b',' | b'}'));
-        if !ends || (count != 1 && matches!(word, [b'0' | b',' | b'}', ..])) {
+        let word = self.text.as_bytes().get(self.pos..)?.first_chunk()?;
+        let word = u64::from_le_bytes(*word);
+        let count = leading_digits(word);
+        let [first, ..] = word.to_le_bytes();
+        let [behind, ..] = word.unbounded_shr(count * 8).to_le_bytes();
+        let ends = matches!(behind, b',' | b'}');
+        if !ends || count == 0 || (first == b'0' && count > 1) {
             return None;
         }
         let start = self.pos;
-        self.pos += count;
+        self.pos += count as usize;
         Some(self.slice(start, self.pos))
     }
 
@@ -428,13 +431,13 @@ impl<'a> Scanner<'a> {
 
 /// How many of the first bytes of `word` are digits.
 #[inline]
-const fn leading_digits(word: u64) -> usize {
+const fn leading_digits(word: u64) -> u32 {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
     // A digit becomes its value, and only what is more than nine gets the high bit.
     let values = word ^ (ONES * b'0' as u64);
     let others = (values & !HIGH).wrapping_add(ONES * (0x7f - 9)) | values;
-    (others & HIGH).trailing_zeros() as usize / 8
+    (others & HIGH).trailing_zeros() / 8
 }
 
 #[cfg(test)]
@@ -448,7 +451,8 @@ mod tests {
                 let mut word = *b"01928374";
                 word[at] = byte;
                 let digits = word.iter().take_while(|b| b.is_ascii_digit()).count();
-                assert_eq!(leading_digits(u64::from_le_bytes(word)), digits, "{word:?}");
+                let found = leading_digits(u64::from_le_bytes(word));
+                assert_eq!(found as usize, digits, "{word:?}");
             }
         }
     }
