@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 use thiserror::Error;
 
-use super::{number, split_option};
+use super::parse::{number, split_option};
 
 /// Why a text is not an endpoint: the text, at most 128 characters of it, and
 /// where there is a second field, what to try instead.

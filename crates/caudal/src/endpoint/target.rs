@@ -1,0 +1,56 @@
+//! What a URL says to whoever connects to it.
+
+use super::parse::{authority, host_and_port, number};
+use super::{Address, Endpoint};
+
+/// The parts of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target<'a> {
+    /// Whether it asks for TLS.
+    pub(crate) secure: bool,
+    /// Without its brackets.
+    pub(crate) host: &'a str,
+    pub(crate) port: u16,
+    /// Host and port as they stand in the URL.
+    pub(crate) authority: &'a str,
+    /// `/` at least, with what is asked behind it.
+    pub(crate) path: &'a str,
+}
+
+impl Endpoint {
+    /// The parts of a URL; `None` for all other addresses.
+    pub(crate) fn target(&self) -> Option<Target<'_>> {
+        let (Address::WebSocket { url } | Address::Http { url, .. }) = &self.address else {
+            return None;
+        };
+        let secure = url.starts_with("https:") || url.starts_with("wss:");
+        let authority = authority(url);
+        let (host, port) = host_and_port(authority)?;
+        let default = if secure { 443 } else { 80 };
+        let (_, rest) = url.split_once("://")?;
+        let path = rest.find(['/', '?']).and_then(|start| rest.get(start..));
+        Some(Target {
+            secure,
+            host,
+            port: port.map_or(Some(default), number)?,
+            authority,
+            path: path.unwrap_or("/"),
+        })
+    }
+
+    /// The same URL with the port that the system chose.
+    pub(crate) fn with_port(mut self, port: u16) -> Self {
+        let Some(target) = self.target() else {
+            return self;
+        };
+        let host = match target.host.contains(':') {
+            true => format!("[{}]", target.host),
+            false => target.host.to_owned(),
+        };
+        let old = target.authority.to_owned();
+        if let Address::WebSocket { url } | Address::Http { url, .. } = &mut self.address {
+            *url = url.replacen(&old, &format!("{host}:{port}"), 1);
+        }
+        self
+    }
+}
