@@ -4,6 +4,8 @@
 //! what is in them, and sends all that is due in one go; in two, where that keeps the
 //! other side busy (`pace`).
 
+mod clocks;
+mod ending;
 mod pace;
 mod queue;
 mod waiting;
@@ -13,23 +15,24 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::BytesMut;
 use caudal_core::{CloseReason, Message};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
+use self::clocks::Clocks;
+pub(super) use self::ending::Unsent;
+use self::ending::is_gone;
 use self::pace::{EARLY, Pace};
 use self::queue::Queue;
-use super::link::{Collected, Link, Order};
+use super::link::{Collected, Link};
 use super::running::{self, OpenBatch, Place};
 use crate::dispatch::{self, Dispatched, Exchange, Unready};
 use crate::pool;
 use crate::router::Router;
-use crate::state::State;
 use crate::time::after;
 use crate::trace::Traces;
-use crate::transport::{ReceiveError, ShuttingDown, Transport};
+use crate::transport::{ReceiveError, Transport};
 
 /// Output is sent when there is so much of it, even if more frames wait.
 const BURST: usize = 64 << 10;
@@ -41,9 +44,6 @@ const TURNS: usize = 8;
 /// for the input of others, and nobody else may be awake to do so: to be woken again is
 /// what wakes another worker.
 const INPUT: u64 = 128 << 10;
-
-/// So long a connection that is closed may take to send what was written.
-const FLUSH: Duration = Duration::from_secs(2);
 
 /// Runs one connection until it ends, and says why it did.
 pub(super) struct Driver<'t> {
@@ -63,7 +63,7 @@ struct Core {
     /// How much of it the transport was told of.
     queued: usize,
     collected: Collected,
-    timer: Option<Pin<Box<Sleep>>>,
+    clocks: Clocks,
     /// Why and until when the connection goes on without input.
     ending: Option<(CloseReason, Instant)>,
     refusing: bool,
@@ -73,15 +73,6 @@ struct Core {
     muted: bool,
     /// Why that could not be sent.
     unsendable: Option<io::Error>,
-    last_active: Option<Instant>,
-    /// Whether something was under way when it looked last.
-    was_busy: bool,
-    /// By when the message that is coming in must be whole.
-    whole_by: Option<Instant>,
-    /// By when the other side must read, if we do not read before it does,
-    read_by: Option<Instant>,
-    /// and what had gone out when that was set.
-    gone: Option<u64>,
     /// Bytes that have come in.
     received: u64,
     /// Whether the link may hold a buffer of ours.
@@ -103,7 +94,6 @@ impl<'t> Driver<'t> {
         link: &Arc<Link>,
         router: &Arc<Router>,
     ) -> Self {
-        let idle = link.config.idle_timeout;
         Self {
             transport,
             core: Core {
@@ -115,17 +105,12 @@ impl<'t> Driver<'t> {
                 queue: Queue::default(),
                 queued: 0,
                 collected: Collected::default(),
-                timer: None,
+                clocks: Clocks::new(link.config.idle_timeout),
                 ending: None,
                 refusing: false,
                 closing: false,
                 muted: false,
                 unsendable: None,
-                last_active: (!idle.is_zero()).then(Instant::now),
-                was_busy: false,
-                whole_by: None,
-                read_by: None,
-                gone: None,
                 received: 0,
                 swapped: false,
                 registered: false,
@@ -154,7 +139,7 @@ impl<'t> Driver<'t> {
             match transport.poll_receive(cx) {
                 Poll::Pending => break Ok(Stop::Empty),
                 Poll::Ready(Ok(Some(frame))) => {
-                    core.whole_by = None;
+                    core.clocks.end_message();
                     bytes += frame.len() as u64;
                     core.on_frame(frame);
                     core.tell_queued(*transport);
@@ -182,23 +167,21 @@ impl<'t> Driver<'t> {
         core.pace.received(frames);
         if !core.may_read() {
             // Nobody looks whether the rest of it has come.
-            core.whole_by = None;
+            core.clocks.end_message();
         }
         // Only what is begun and not done when there is nothing to read is late.
         if matches!(stop, Ok(Stop::Empty)) {
-            let limit = core.link.config.message_timeout;
-            if !transport.is_amid_frame() {
+            match transport.is_amid_frame() {
+                true => core.clocks.begin_message(core.link.config.message_timeout),
                 // It was nothing that is passed on, such as a ping.
-                core.whole_by = None;
-            } else if !limit.is_zero() && core.whole_by.is_none() {
-                core.whole_by = Some(after(Instant::now(), limit));
+                false => core.clocks.end_message(),
             }
         }
         let received = transport.received().unwrap_or(core.received + bytes);
         if received > core.received {
             core.link.stats.received(received - core.received);
             core.received = received;
-            core.is_active();
+            core.clocks.touch();
         }
         stop
     }
@@ -225,15 +208,10 @@ impl<'t> Driver<'t> {
         };
         let count = before - core.out.len();
         core.link.stats.sent(count);
-        if core.read_by.is_some() {
-            // What it holds back itself may have gone out.
-            let gone = transport.sent();
-            if count > 0 || gone != core.gone {
-                core.read_by = None;
-                core.gone = gone;
-            }
+        if core.clocks.awaits_reader() {
+            core.clocks.has_sent(count, transport.sent());
         }
-        core.is_active();
+        core.clocks.touch();
         if count > 0
             && core.collected.order.is_none()
             && let Some((reason, deadline)) = &mut core.ending
@@ -341,10 +319,7 @@ impl Core {
 
     /// Takes over what handles and timers want; `Some` if it is to end.
     fn look(&mut self) -> Option<CloseReason> {
-        let elapsed = self.timer.as_ref().is_some_and(|timer| timer.is_elapsed());
-        if elapsed {
-            self.timer = None;
-        }
+        let elapsed = self.clocks.has_gone_off();
         // While input goes on no timer is set.
         let next = self.collected.next_wakeup;
         if elapsed || next.is_some_and(|next| next <= Instant::now()) {
@@ -354,63 +329,25 @@ impl Core {
             self.collected = self.link.collect(&mut self.out);
             self.swapped = true;
         }
-        match self.collected.order {
-            Some(Order::Close) if !self.closing => {
-                self.closing = true;
-                self.ending = Some((CloseReason::local(), Instant::now() + FLUSH));
-            }
-            Some(Order::Drain(deadline)) => {
-                if self.ending.is_none() {
-                    self.refusing = true;
-                    self.link.set_state(State::Draining);
-                }
-                let reason = || (CloseReason::local_with(ShuttingDown), deadline);
-                let end = self.ending.get_or_insert_with(reason);
-                end.1 = end.1.min(deadline);
-            }
-            _ => {}
+        self.heed_order();
+        if self.clocks.counts_idleness() {
+            self.clocks.set_busy(self.is_under_way());
         }
-        if self.last_active.is_some() {
-            // What has just ended was no idleness.
-            let is_busy = self.is_under_way();
-            if std::mem::replace(&mut self.was_busy, is_busy) {
-                self.is_active();
-            }
-        }
-        let now = || Instant::now();
         match &self.ending {
-            Some((reason, deadline)) if *deadline <= now() => Some(reason.clone()),
-            None if self.whole_by.is_some_and(|deadline| deadline <= now()) => {
-                Some(CloseReason::failed(Slow))
-            }
-            None if self.read_by.is_some_and(|deadline| deadline <= now()) => {
-                Some(CloseReason::failed(Stuck))
-            }
-            None if self
-                .idle_deadline()
-                .is_some_and(|deadline| deadline <= now()) =>
-            {
-                Some(CloseReason::local_with(Idle))
-            }
-            _ => None,
+            Some((reason, deadline)) => (*deadline <= Instant::now()).then(|| reason.clone()),
+            None => self.clocks.overdue(self.idle_by()),
         }
     }
 
     /// When the connection has been idle for too long.
-    fn idle_deadline(&self) -> Option<Instant> {
-        let last = self.last_active?;
-        (!self.is_under_way()).then(|| after(last, self.link.config.idle_timeout))
+    fn idle_by(&self) -> Option<Instant> {
+        let by = self.clocks.idle_by(self.link.config.idle_timeout)?;
+        (!self.is_under_way()).then_some(by)
     }
 
     /// Whether something is being done, or waited for.
     fn is_under_way(&self) -> bool {
         self.link.is_busy() || self.link.has_pending() || !self.out.is_empty()
-    }
-
-    fn is_active(&mut self) {
-        if let Some(last) = &mut self.last_active {
-            *last = Instant::now();
-        }
     }
 
     /// Whether there is room for what may come in.
@@ -424,62 +361,6 @@ impl Core {
         }
         // Our own calls may wait for an answer that is behind what is in the way.
         !self.link.is_output_full(self.out.len()) && self.link.has_pending()
-    }
-
-    fn input_is_over(&self) -> bool {
-        self.ending.is_some() && (self.closing || !self.refusing)
-    }
-
-    fn input_ended(&mut self, reason: CloseReason) {
-        if self.link.reconnects() {
-            // What runs was asked for by a session that is over.
-            self.closing = true;
-            self.ending = Some((reason, Instant::now()));
-            return;
-        }
-        let deadline = after(Instant::now(), self.link.config.drain_timeout);
-        let deadline = match self.ending.take() {
-            Some((_, earlier)) => earlier.min(deadline),
-            None => deadline,
-        };
-        self.ending = Some((reason.clone(), deadline));
-        self.refusing = false;
-        self.link.set_state(State::Draining);
-        // No answer can come any more.
-        self.link.fail_calls(&reason);
-    }
-
-    /// Nobody reads what is sent. Who has answered our calls and gone has answered them all
-    /// the same, so what it has sent before is read, for a while.
-    #[cold]
-    fn mute(&mut self, error: io::Error) {
-        self.muted = true;
-        self.refusing = true;
-        self.ending = Some((CloseReason::failed(error), Instant::now() + FLUSH));
-        if !self.link.reconnects() {
-            self.link.set_state(State::Draining);
-        }
-        self.lose_output();
-    }
-
-    fn lose_output(&mut self) {
-        self.link.count_lost(&self.out);
-        self.out.clear();
-        self.stalled = false;
-        self.link.set_unsent(0);
-    }
-
-    /// Whether all is done that had to be done before the end.
-    fn is_finished(&self) -> Option<CloseReason> {
-        let (reason, _) = self.ending.as_ref()?;
-        // Answers to our own calls can still come while there is input.
-        let answered = !self.link.has_pending();
-        let idle = self.queue.is_empty() && !self.link.is_busy() && answered;
-        let done = (idle || self.closing || self.muted && answered)
-            && self.out.is_empty()
-            && !self.stalled
-            && !self.link.is_called();
-        done.then(|| reason.clone())
     }
 
     #[inline]
@@ -546,10 +427,9 @@ impl Core {
     /// Sets the timer, and gives back what is not needed while nothing happens.
     fn rest(&mut self, cx: &mut Context<'_>) {
         let limit = self.link.config.message_timeout;
-        if self.read_by.is_some() || self.stalled {
-            let stuck = !limit.is_zero() && self.is_stuck();
-            let begin = || after(Instant::now(), limit);
-            self.read_by = stuck.then(|| self.read_by.unwrap_or_else(begin));
+        if self.clocks.awaits_reader() || self.stalled {
+            let is_stuck = !limit.is_zero() && self.is_stuck();
+            self.clocks.set_stuck(is_stuck, limit);
         }
         if self.out.is_empty() && self.out.capacity() > 0 {
             pool::give(std::mem::take(&mut self.out));
@@ -557,24 +437,13 @@ impl Core {
         if std::mem::take(&mut self.swapped) {
             self.link.rest();
         }
-        let ends = match &self.ending {
-            Some((_, deadline)) => [Some(*deadline), None, None],
-            None => [self.idle_deadline(), self.whole_by, self.read_by],
+        let end = match &self.ending {
+            Some((_, deadline)) => Some(*deadline),
+            None => self.clocks.next(self.idle_by()),
         };
-        let next = [self.collected.next_wakeup].into_iter().chain(ends);
-        let Some(next) = next.flatten().min() else {
-            return;
-        };
-        match &mut self.timer {
-            // It fires early at worst, and is then set again.
-            Some(timer) if timer.deadline() <= next => {}
-            Some(timer) => timer.as_mut().reset(next),
-            None => self.timer = Some(Box::pin(sleep_until(next))),
-        }
-        if let Some(timer) = &mut self.timer
-            && timer.as_mut().poll(cx).is_ready()
-        {
-            cx.waker().wake_by_ref();
+        let next = [self.collected.next_wakeup, end];
+        if let Some(next) = next.into_iter().flatten().min() {
+            self.clocks.wake_at(next, cx);
         }
     }
 }
@@ -586,40 +455,5 @@ impl Drop for Core {
             self.link.uncount_in_flight(queued.is_counted());
         }
         self.link.count_lost(&self.out);
-    }
-}
-
-/// Whether nobody reads any more.
-fn is_gone(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
-    matches!(
-        error.kind(),
-        BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected
-    )
-}
-
-/// A message took too long.
-#[derive(Debug, thiserror::Error)]
-#[error("a message began and did not come to its end in time")]
-struct Slow;
-
-/// Each side waits for the other to read.
-#[derive(Debug, thiserror::Error)]
-#[error("too much waits in both directions, and the other side did not read for too long")]
-struct Stuck;
-
-/// Nothing happened for too long.
-#[derive(Debug, thiserror::Error)]
-#[error("nothing was sent or received for too long")]
-struct Idle;
-
-/// A connection could not be closed in good order.
-#[derive(Debug, thiserror::Error)]
-#[error("the connection was closed before it took what was sent last")]
-pub(super) struct Unsent;
-
-impl Unsent {
-    pub(super) fn late() -> io::Error {
-        io::Error::new(io::ErrorKind::TimedOut, Self)
     }
 }
