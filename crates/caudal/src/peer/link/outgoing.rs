@@ -11,7 +11,8 @@ use caudal_core::{CallError, CallId, CloseReason, FrameError, Id, Invalid, Respo
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::{Link, SameId, Shared, closed};
+use super::closing::closed;
+use super::{Link, SameId, Shared};
 
 /// A call of ours.
 pub(super) struct Waiting {
