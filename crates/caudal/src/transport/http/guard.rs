@@ -13,10 +13,10 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use subtle::ConstantTimeEq as _;
 
+use super::answer::METHODS;
 use super::body::Body;
 use super::options::{Allowed, Options};
 use super::plain;
-use super::service::METHODS;
 
 /// The names under which a server on this machine is reached.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];

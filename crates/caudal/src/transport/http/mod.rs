@@ -8,6 +8,7 @@
 //!        └→ WebSocket, sessions: a peer
 //! ```
 
+mod answer;
 mod body;
 pub(crate) mod client;
 mod dial;

@@ -9,11 +9,12 @@ use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
+use super::answer::{Answer, Rest};
 use super::body::Body;
 use super::linger::Lingering;
 use super::plain;
 use super::serve::{Place, Visit};
-use super::service::{Answer, Rest, is_bare};
+use super::service::is_bare;
 use crate::handler::BoxFuture;
 
 /// The answer to a request.

@@ -10,11 +10,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use caudal_core::{FrameError, JsonRpcError};
-use http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_TYPE};
+use caudal_core::FrameError;
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
+use super::answer::{Answer, Content, Rest, Wait, encoded, not_allowed, not_json, refusal};
 use super::body::{self, Body, ReadError, Room, Whole};
 use super::guard::{self, Guard, Own, Seen};
 use super::options::Options;
@@ -27,19 +28,6 @@ use crate::hub::{Held, Hub};
 use crate::peer::{Link, Peer};
 use crate::router::Router;
 use crate::stats::Stats;
-
-/// Whether there is anything that begins with a GET.
-const GET: bool = cfg!(any(feature = "ws", feature = "sse", feature = "polling"));
-
-/// The verbs that mean something with what is built in.
-pub(super) const METHODS: &str = match (GET, cfg!(feature = "session"), cfg!(feature = "webhook")) {
-    (true, _, true) => "POST, GET, HEAD, DELETE, PUT, OPTIONS",
-    (false, _, true) => "POST, HEAD, DELETE, PUT, OPTIONS",
-    (true, true, false) => "POST, GET, HEAD, DELETE, OPTIONS",
-    (false, true, false) => "POST, HEAD, DELETE, OPTIONS",
-    (true, false, false) => "POST, GET, OPTIONS",
-    (false, false, false) => "POST, OPTIONS",
-};
 
 /// A connection keeps the room of so many headers from one request to the next.
 const HEADERS: usize = 32;
@@ -72,71 +60,6 @@ pub struct Http {
     remote: Option<SocketAddr>,
     /// Bytes of the connection's bodies that are coming in.
     bodies: Arc<AtomicUsize>,
-}
-
-/// What a request is answered with. A response is large, and is made where it is sent.
-pub(super) struct Answer {
-    /// Whose page may read it.
-    origin: Option<HeaderValue>,
-    content: Content,
-}
-
-enum Content {
-    /// To a POST; nothing, if it asks for nothing.
-    Reply(Option<Bytes>),
-    /// Whatever else.
-    Other(Box<Response<Body>>),
-}
-
-impl From<Response<Body>> for Content {
-    fn from(response: Response<Body>) -> Self {
-        Self::Other(Box::new(response))
-    }
-}
-
-impl Answer {
-    /// One that no page may read.
-    pub(super) const fn refusal(response: Box<Response<Body>>) -> Self {
-        Self {
-            origin: None,
-            content: Content::Other(response),
-        }
-    }
-}
-
-/// What is left of a request that could not be answered at once.
-pub(super) struct Rest {
-    /// Whose page may read the answer.
-    origin: Option<HeaderValue>,
-    /// What handlers see of who calls, if somebody has looked.
-    caller: Option<Arc<Link>>,
-    /// What is mounted is held until its requests are answered.
-    held: Option<Held>,
-    wait: Wait,
-}
-
-impl Rest {
-    fn of(caller: Option<Arc<Link>>, held: Option<Held>, wait: Wait) -> Box<Self> {
-        Box::new(Self {
-            origin: None,
-            caller,
-            held,
-            wait,
-        })
-    }
-}
-
-/// What a request waits for.
-enum Wait {
-    /// It is no POST.
-    Other,
-    /// The rest of its body.
-    Body(Whole),
-    /// Its session.
-    #[cfg(feature = "session")]
-    Session(Bytes),
-    /// Its handlers.
-    Answer(BoxFuture<Option<Bytes>>),
 }
 
 struct Shared {
@@ -491,27 +414,6 @@ pub(super) fn is_bare(method: &Method, version: Version) -> bool {
     version == Version::HTTP_2 && *method == Method::HEAD
 }
 
-fn not_json() -> Response<Body> {
-    let text = "send JSON, with `Content-Type: application/json`\n";
-    plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
-}
-
-fn encoded() -> Response<Body> {
-    let text = "send the body as it is, without `Content-Encoding`\n";
-    let mut response = plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
-    let identity = HeaderValue::from_static("identity");
-    response.headers_mut().insert(ACCEPT_ENCODING, identity);
-    response
-}
-
-fn not_allowed() -> Response<Body> {
-    let text = "POST a JSON-RPC message here\n";
-    let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, text);
-    let allow = HeaderValue::from_static(METHODS);
-    response.headers_mut().insert(ALLOW, allow);
-    response
-}
-
 /// Whether that is the type of JSON.
 pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
     const KNOWN: [&[u8]; 3] = [
@@ -529,13 +431,6 @@ pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
     let kind = value.split(|byte| *byte == b';').next().unwrap_or_default();
     let kind = kind.trim_ascii();
     KNOWN.iter().any(|known| kind.eq_ignore_ascii_case(known))
-}
-
-/// An error that answers nothing in particular.
-fn refusal(error: &JsonRpcError) -> Bytes {
-    let mut text = bytes::BytesMut::new();
-    caudal_core::encode::error(&mut text, caudal_core::Id::NULL, error);
-    text.freeze()
 }
 
 impl<B> tower_service::Service<Request<B>> for Http
@@ -562,27 +457,5 @@ impl fmt::Debug for Http {
             .field("options", &self.shared.options)
             .field("remote", &self.remote)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::METHODS;
-
-    #[test]
-    fn only_verbs_that_mean_something_are_offered() {
-        let session = cfg!(feature = "session");
-        let get = cfg!(feature = "ws") || cfg!(feature = "sse") || cfg!(feature = "polling");
-        for (verb, means_something) in [
-            ("POST", true),
-            ("GET", get),
-            ("HEAD", session),
-            ("DELETE", session),
-            ("PUT", cfg!(feature = "webhook")),
-            ("OPTIONS", true),
-        ] {
-            let offered = METHODS.split(", ").any(|offered| offered == verb);
-            assert_eq!(offered, means_something, "{verb}");
-        }
     }
 }

@@ -16,8 +16,9 @@ use bytes::{Bytes, BytesMut};
 use caudal_core::{CloseReason, Policy, RequestId};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::answer::{Calls, Fault};
+use super::answer::Calls;
 use super::cut_line;
+use super::fault::Fault;
 use super::lane::{Lane, Stand};
 use super::origin::{Origin, Sender};
 use super::wake::Ready;

@@ -16,6 +16,20 @@
 //! assert!(must_log_in(&error.into()));
 //! ```
 
+use std::error::Error;
+use std::io;
+
+#[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+use bytes::{Bytes, BytesMut};
+use caudal_core::{ErrorObject, JsonRpcError};
+#[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+use caudal_core::{Id, encode};
+use http::StatusCode;
+use serde_json::json;
+
+use super::origin::NotHttp;
+use super::refusal::{StatusError, http_status};
+
 /// The response is not an answer: its status says why, or its body is not
 /// JSON-RPC. The message is `HTTP 502 Bad Gateway`. Or what came is not even HTTP:
 /// then `data` has `sent`, and no status.
@@ -30,3 +44,143 @@ pub const LOST: i64 = -32012;
 /// the event or polled message that holds the answer is. Other transports have
 /// [`CallError::TooLarge`](crate::CallError::TooLarge).
 pub const TOO_LARGE: i64 = -32013;
+
+/// Why a call has no answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(super) error: JsonRpcError,
+    kind: io::ErrorKind,
+    response: Option<StatusError>,
+    /// Whether the server has sent the error itself.
+    told: bool,
+}
+
+impl Fault {
+    fn new(kind: io::ErrorKind, error: JsonRpcError) -> Self {
+        Self {
+            error,
+            kind,
+            response: None,
+            told: false,
+        }
+    }
+
+    /// The server's own error.
+    pub(super) fn told(error: &ErrorObject<'_>) -> Self {
+        let mut fault = Self::new(io::ErrorKind::InvalidData, error.clone().into());
+        fault.told = true;
+        fault
+    }
+
+    /// A response that is no answer.
+    pub(super) fn status(status: StatusCode, body: &[u8], location: Option<String>) -> Self {
+        let response = StatusError::new(status, body).with_location(location);
+        let code = match response.is_refusal() {
+            true => REFUSED,
+            false => STATUS,
+        };
+        let mut data = json!({ "status": status.as_u16(), "body": response.body });
+        if let (Some(data), Some(location)) = (data.as_object_mut(), &response.location) {
+            data.insert("location".to_owned(), location.as_str().into());
+        }
+        let error = JsonRpcError::with_data(code, http_status(status), data);
+        Self {
+            kind: response.kind(),
+            error,
+            response: Some(response),
+            told: false,
+        }
+    }
+
+    /// No response came that can be understood as one.
+    pub(crate) fn unanswered(error: &io::Error, sent: bool) -> Self {
+        match sent {
+            _ if NotHttp::is(error) => {
+                let data = json!({ "sent": sent });
+                let told = JsonRpcError::with_data(STATUS, error.to_string(), data);
+                Self::new(error.kind(), told)
+            }
+            true => Self::lost(error),
+            false => Self::not_sent(error),
+        }
+    }
+
+    /// No request was made.
+    pub(crate) fn not_sent(error: &(dyn Error + 'static)) -> Self {
+        let message = format!("the server could not be reached: {error}");
+        let data = json!({ "sent": false });
+        let told = JsonRpcError::with_data(LOST, message, data);
+        Self::new(kind(error), told)
+    }
+
+    /// No response came to a request that may have been received.
+    pub(crate) fn lost(error: &(dyn Error + 'static)) -> Self {
+        let message = match error.source() {
+            Some(cause) => format!("the connection was lost, the call may have run: {cause}"),
+            None => format!("the connection was lost, the call may have run: {error}"),
+        };
+        let data = json!({ "sent": true });
+        let told = JsonRpcError::with_data(LOST, message, data);
+        Self::new(kind(error), told)
+    }
+
+    pub(crate) fn too_large(limit: usize) -> Self {
+        let message = format!("the answer is larger than {limit} bytes");
+        let error = JsonRpcError::new(TOO_LARGE, message);
+        Self::new(io::ErrorKind::InvalidData, error)
+    }
+
+    /// The error as the answer to a call.
+    #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
+    pub(crate) fn answer(&self, id: Id<'_>) -> Bytes {
+        let mut frame = BytesMut::new();
+        encode::error(&mut frame, id, &self.error);
+        frame.freeze()
+    }
+
+    /// A message that no call waits for took too long.
+    pub(crate) fn slow() -> Self {
+        let error = JsonRpcError::new(LOST, "a message was not accepted in time");
+        Self::new(io::ErrorKind::TimedOut, error)
+    }
+}
+
+impl From<Fault> for io::Error {
+    fn from(fault: Fault) -> Self {
+        match fault.response {
+            Some(response) => response.into(),
+            None if fault.told => Self::new(fault.kind, fault.error),
+            None => Self::new(fault.kind, fault.error.message),
+        }
+    }
+}
+
+/// What kind of error it is that a connection was lost by.
+fn kind(error: &(dyn Error + 'static)) -> io::ErrorKind {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(kind) if kind != io::ErrorKind::Other => return kind,
+            _ => cause = error.source(),
+        }
+    }
+    io::ErrorKind::ConnectionReset
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+
+    use super::Fault;
+
+    #[test]
+    fn no_more_than_200_characters_of_a_body_are_shown() {
+        let body = "ü".repeat(1000);
+        let Fault { error, .. } = Fault::status(StatusCode::BAD_GATEWAY, body.as_bytes(), None);
+        assert_eq!(
+            error.data.unwrap()["body"].as_str().unwrap(),
+            "ü".repeat(200)
+        );
+        assert_eq!(error.message, "HTTP 502 Bad Gateway");
+    }
+}

@@ -18,8 +18,9 @@ use tokio_util::sync::ReusableBoxFuture;
 
 use super::super::Body;
 use super::super::body::{ReadError, Whole};
-use super::answer::{Calls, Fault, Unfinished, is_events};
+use super::answer::{Calls, Unfinished, is_events};
 use super::events::Parser;
+use super::fault::Fault;
 use super::origin::{Origin, Sender};
 use super::wake::{Ready, Signal};
 

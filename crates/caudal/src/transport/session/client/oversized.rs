@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use caudal_core::decode::answers_in;
 
 use super::{Frame, Frames, Session};
-use crate::transport::http::client::answer::Fault;
+use crate::transport::http::client::fault::Fault;
 
 /// So much of a message tells whose answer it is: an id may have 1 KiB.
 pub(crate) const HEAD: usize = 2 << 10;

@@ -18,8 +18,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Ended, Frame, Frames, Open, REST, Session, Tries};
 use crate::time::after;
 use crate::transport::http::Body;
-use crate::transport::http::client::answer::{Calls, Fault, Unfinished, is_events};
+use crate::transport::http::client::answer::{Calls, Unfinished, is_events};
 use crate::transport::http::client::events::Parser;
+use crate::transport::http::client::fault::Fault;
 use crate::transport::http::client::pool::{Answer, SendError};
 
 /// So long the events of a response may go on when all its calls are answered.
