@@ -181,6 +181,7 @@ impl Http {
     ///
     /// # Errors
     /// What is left to [`finish`](Self::finish).
+    #[inline]
     pub(super) fn begin<B: http_body::Body>(
         &self,
         head: &Parts,
