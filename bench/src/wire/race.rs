@@ -239,7 +239,10 @@ fn take(
     seconds: f64,
 ) -> Result<(), String> {
     let turn = || turn(tools, scene, server, scene.seconds(seconds));
-    figures.push(quiet::turn(turn)?);
+    figures.push(match scene.patient {
+        true => quiet::tail(turn)?,
+        false => quiet::turn(turn)?,
+    });
     Ok(())
 }
 

@@ -33,6 +33,8 @@ pub struct Scene {
     pub goals: &'static [Goal],
     /// Whether processors are kept from halting.
     pub awake: bool,
+    /// Whether something must be reached by the slowest calls.
+    pub patient: bool,
     /// Between which numbers of calls instructions are counted, if they are.
     #[serde(skip)]
     pub counted: Option<(u64, u64)>,
@@ -123,6 +125,7 @@ const fn scene(
         rounds: usize::MAX,
         goals: &[],
         awake: false,
+        patient: false,
         counted: None,
         traced: None,
     }
@@ -162,6 +165,13 @@ impl Scene {
     const fn awake(self) -> Self {
         Self {
             awake: true,
+            ..self
+        }
+    }
+
+    const fn patient(self) -> Self {
+        Self {
+            patient: true,
             ..self
         }
     }
@@ -284,7 +294,8 @@ pub const PIPES: &[Scene] = &[
         &["--rate", "10000", "--connections", "16"],
         ECHOES,
     )
-    .turns(6.0),
+    .turns(6.0)
+    .patient(),
     scene(
         "open-peers",
         "tcp",
