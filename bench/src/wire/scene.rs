@@ -294,7 +294,7 @@ pub const PIPES: &[Scene] = &[
         &["--rate", "10000", "--connections", "16"],
         ECHOES,
     )
-    .turns(6.0)
+    .turns(3.0)
     .patient(),
     scene(
         "open-peers",
