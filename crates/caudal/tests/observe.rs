@@ -18,6 +18,7 @@ use serde_json::json;
 use support::{Log, Raw};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Metadata, Subscriber};
 
 /// Writes down spans and events as one line each.
@@ -60,6 +61,17 @@ impl Subscriber for Recorder {
     fn enter(&self, _: &Id) {}
 
     fn exit(&self, _: &Id) {}
+}
+
+/// What is logged on this thread, while the guard lives.
+///
+/// Every test of this file listens. A place that logs is looked at once, when a thread
+/// first comes to it; if nobody listened then, and somebody begins to at that very moment,
+/// it may stay silent for good.
+fn listen() -> (Log, DefaultGuard) {
+    let log = Log::default();
+    let recorder = Recorder(log.clone(), Mutex::default());
+    (log, tracing::subscriber::set_default(recorder))
 }
 
 /// Proves: A39, A82
@@ -139,9 +151,7 @@ async fn an_internal_error_is_logged_with_all_its_sources() {
             Err(serde::ser::Error::custom("no such shape"))
         }
     }
-    let log = Log::default();
-    let recorder = Recorder(log.clone(), Mutex::default());
-    let _guard = tracing::subscriber::set_default(recorder);
+    let (log, _guard) = listen();
     let router = Router::new()
         .method("store", || {
             let disk = std::io::Error::other("disk 7 is gone");
@@ -190,9 +200,7 @@ async fn an_internal_error_is_logged_with_all_its_sources() {
 /// sender cannot make the log loud.
 #[tokio::test]
 async fn a_notification_that_failed_is_logged_with_the_reason() {
-    let log = Log::default();
-    let recorder = Recorder(log.clone(), Mutex::default());
-    let _guard = tracing::subscriber::set_default(recorder);
+    let (log, _guard) = listen();
     let router = Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
         .notification("refuse", || Err::<(), _>(JsonRpcError::new(7, "not today")));
@@ -227,9 +235,7 @@ async fn a_notification_that_failed_is_logged_with_the_reason() {
 /// Proves: A39
 #[tokio::test(start_paused = true)]
 async fn a_timeout_is_logged() {
-    let log = Log::default();
-    let recorder = Recorder(log.clone(), Mutex::default());
-    let _guard = tracing::subscriber::set_default(recorder);
+    let (log, _guard) = listen();
     let (peer, _raw) = Raw::serve(Router::new(), Config::default());
     peer.call::<_, ()>("never", ()).await.unwrap_err();
     let events = log.take();
@@ -245,6 +251,7 @@ async fn a_timeout_is_logged() {
 
 #[tokio::test]
 async fn the_tap_sees_every_message_and_no_secret() {
+    let _listening = listen();
     let log = Log::default();
     let seen = log.clone();
     let mut config = Config::default();
@@ -294,6 +301,7 @@ use std::future::IntoFuture;
 /// Proves: A75
 #[tokio::test]
 async fn statistics_count_what_was_done() {
+    let _listening = listen();
     let router = Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
         .notification("n", || ());
@@ -335,6 +343,7 @@ impl serde::Serialize for Panics {
 
 #[tokio::test]
 async fn a_result_that_does_not_serialise_is_one_request_and_one_error() {
+    let _listening = listen();
     for method in ["bad", "panics"] {
         let router = Router::new()
             .method("bad", || Ok(Bad))
@@ -349,6 +358,7 @@ async fn a_result_that_does_not_serialise_is_one_request_and_one_error() {
 
 #[tokio::test]
 async fn a_call_whose_result_is_of_another_type_has_failed() {
+    let _listening = listen();
     let (peer, _server) = Peer::pair(Router::new(), Router::new().method("text", || Ok("text")));
     let number: Result<u32, _> = peer.call("text", ()).await;
     number.unwrap_err();
@@ -357,6 +367,7 @@ async fn a_call_whose_result_is_of_another_type_has_failed() {
 
 #[tokio::test(start_paused = true)]
 async fn messages_behind_one_that_was_partly_sent_are_counted_as_dropped() {
+    let _listening = listen();
     for framing in [Framing::Line, Framing::Header] {
         let (here, _there) = tokio::io::duplex(16);
         let peer = Peer::start(Stream::new(here, framing, 1 << 20), Router::new());
