@@ -87,18 +87,25 @@ impl Rule {
     }
 
     fn take<T>(&self, mut take: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+        self.least_disturbed(|| self.once(&mut take))
+    }
+
+    fn least_disturbed<T>(
+        &self,
+        mut once: impl FnMut() -> Result<Turn<T>, String>,
+    ) -> Result<T, String> {
         self.taken.fetch_add(1, Relaxed);
         let Turn {
             taken: mut best,
             stolen: mut least,
             ..
-        } = self.once(&mut take)?;
+        } = once()?;
         for _ in 0..self.repeats {
             if least <= self.stolen || HURRY.load(Relaxed) || self.is_spent() {
                 break;
             }
             self.repeated.fetch_add(1, Relaxed);
-            let again = self.once(&mut take)?;
+            let again = once()?;
             self.time.fetch_add(again.time, Relaxed);
             if again.stolen < least {
                 (best, least) = (again.taken, again.stolen);
@@ -115,7 +122,7 @@ impl Rule {
         let taken = take()?;
         let time = start.elapsed().as_micros() as u64;
         TIME.fetch_add(time, Relaxed);
-        let stolen = self.stolen(before, ticks()?);
+        let stolen = self.lost(before, ticks()?);
         Ok(Turn {
             taken,
             time,
@@ -124,7 +131,7 @@ impl Rule {
     }
 
     /// What part of all processors' time was stolen, if it matters.
-    fn stolen(&self, before: process::Ticks, after: process::Ticks) -> f64 {
+    fn lost(&self, before: process::Ticks, after: process::Ticks) -> f64 {
         let all = (after.all - before.all).max(1) as f64;
         match after.stolen - before.stolen {
             ticks if ticks <= self.ticks => 0.0,
@@ -165,7 +172,7 @@ fn ticks() -> Result<process::Ticks, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Rule;
+    use super::{Rule, Turn};
     use crate::process::Ticks;
 
     #[test]
@@ -183,26 +190,33 @@ mod tests {
             (0, 0, 0, 0.0),
         ] {
             let rule = Rule::new(0.0, ticks, 0);
-            let found = rule.stolen(at(50, 7), at(50 + all, 7 + lost));
+            let found = rule.lost(at(50, 7), at(50 + all, 7 + lost));
             assert_eq!(found, part, "{lost} of {all}, {ticks} allowed");
         }
     }
 
     #[test]
-    fn what_is_never_quiet_is_taken_again_while_there_is_time() {
-        // Whatever happens, more than this is lost.
-        let rule = Rule::new(-1.0, 0, 3);
-        let mut turns = 0;
-        let kept = rule.take(|| {
-            turns += 1;
-            Ok(turns)
-        });
-        assert!((2..=4).contains(&turns), "{turns}");
-        assert!((1..=turns).contains(&kept.unwrap()));
-        let told = format!(
-            "Of 1 such turns, {} were taken again and 1 stayed",
-            turns - 1
-        );
-        assert!(rule.describe().contains(&told));
+    fn a_turn_is_taken_again_until_it_is_quiet_and_the_least_disturbed_is_kept() {
+        for (stolen, repeats, kept) in [
+            (&[0.01, 0.9][..], 0, 0),
+            (&[0.5, 0.01, 0.9], 1, 1),
+            (&[0.5, 0.2, 0.4, 0.3, 0.9], 3, 1),
+            (&[0.2, 0.5, 0.4, 0.3, 0.9], 3, 0),
+        ] {
+            let rule = Rule::new(0.01, 0, 3);
+            let mut turns = stolen.iter().enumerate();
+            let found = rule.least_disturbed(|| {
+                let (taken, stolen) = turns.next().ok_or("too many turns")?;
+                Ok(Turn {
+                    taken,
+                    time: 0,
+                    stolen: *stolen,
+                })
+            });
+            assert_eq!(found, Ok(kept), "{stolen:?}");
+            assert_eq!(rule.repeated.into_inner(), repeats, "{stolen:?}");
+            let stayed = usize::from(stolen[kept] > 0.01);
+            assert_eq!(rule.kept.into_inner(), stayed, "{stolen:?}");
+        }
     }
 }
