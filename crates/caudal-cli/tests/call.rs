@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::io::{Read, Write};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
-use support::{Outcome, PROGRAM, Served, answering, caudal, fake, finish, nobody, path, run, wait};
+use support::{
+    Outcome, PROGRAM, Served, answering, caudal, fake, finish, nobody, paste, path, run, wait,
+};
 
 mod support;
 
@@ -683,36 +686,53 @@ fn a_call_whose_result_is_not_read_can_be_interrupted() {
     assert_eq!(support::wait(&mut child).code(), Some(130));
 }
 
-#[test]
-fn an_interrupted_call_ends_with_130_and_leaves_no_program() {
-    let pid = path("pid");
-    let script = format!("echo $$ > {}; exec sleep 600", pid.display());
+/// Calls a program that never answers and has started another one, sends a signal to the
+/// call, and waits until both programs are gone.
+fn leaves_no_program(script: &str, name: &str) -> ExitStatus {
+    let pids = path("pids");
+    let file = pids.display();
+    let script = format!("sleep 600 & echo $$ $! >{file}.new; mv {file}.new {file}; {script}");
     let mut child = caudal(&["call", "x", "--", "sh", "-c", &script])
         .spawn()
         .unwrap();
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let started = loop {
-        match std::fs::read_to_string(&pid) {
-            Ok(text) if text.ends_with('\n') => break text,
-            _ => std::thread::sleep(std::time::Duration::from_millis(5)),
+        match std::fs::read_to_string(&pids) {
+            Ok(started) => break started,
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }
         assert!(began.elapsed() < support::LIMIT);
     };
-    let signal = |what: &str| {
-        let mut command = Command::new("sh");
-        command.args(["-c", what]);
-        finish(command, "").code
-    };
-    assert_eq!(signal(&format!("kill -INT {}", child.id())), Some(0));
-    assert_eq!(support::wait(&mut child).code(), Some(130));
+    signal(&child, name);
+    let status = wait(&mut child);
     // One that has ended may still be listed, as `Z`, until somebody asks how.
-    let ended = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", started.trim()));
-        let gone = signal(&format!("kill -0 {started}")) != Some(0);
-        gone || stat.is_ok_and(|stat| stat.contains(") Z "))
+    let runs = |pid: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.is_ok_and(|stat| !stat.contains(") Z "))
     };
-    while !ended() {
-        assert!(began.elapsed() < support::LIMIT, "the program still runs");
+    assert_eq!(started.split_whitespace().count(), 2);
+    while started.split_whitespace().any(runs) {
+        if began.elapsed() > support::LIMIT {
+            paste(&format!("kill -KILL {started}"));
+            panic!("a program still runs");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    status
+}
+
+#[test]
+fn an_interrupted_call_ends_with_130_and_leaves_no_program() {
+    assert_eq!(leaves_no_program("exec sleep 600", "INT").code(), Some(130));
+}
+
+/// Nothing of ours runs any more when we are killed.
+///
+/// Proves: A74
+#[test]
+fn a_call_that_is_killed_leaves_no_program() {
+    for script in ["exec sleep 600", "trap '' TERM; while :; do sleep 1; done"] {
+        assert_eq!(leaves_no_program(script, "KILL").signal(), Some(9));
     }
 }
 

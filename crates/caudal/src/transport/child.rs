@@ -1,5 +1,7 @@
 //! A child process that is spoken to through its stdin and stdout.
 
+mod will;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -18,6 +20,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 
+use self::will::Will;
 use super::stream::Stream;
 use super::{ReceiveError, Transport};
 
@@ -51,11 +54,11 @@ const TAIL: usize = 8 << 10;
 /// to end, and killed at last. Dropping the transport kills the group at once.
 ///
 /// Nothing is dropped in a process that dies of a signal or calls
-/// [`exit`](std::process::exit): then the child only sees the end of its stdin, which
-/// ends every well-behaved one. A terminal's Ctrl-C reaches the other group no more
-/// than any other signal. Whoever starts programs that may ignore it waits for the
-/// signal (`tokio::signal::ctrl_c`) and shuts the peer down before it returns from
-/// `main`.
+/// [`exit`](std::process::exit). The group ends all the same, as when the connection is
+/// closed: beside each child a process of `/bin/sh` waits for that, and costs nothing
+/// meanwhile but its memory. Where there is no such shell, the child only sees the end of
+/// its stdin, and a warning is logged when it is started. What a child has started in
+/// another group or session is its own affair.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -77,6 +80,8 @@ pub struct Child {
     framing: Framing,
     child: tokio::process::Child,
     group: Option<Pid>,
+    /// For as long as there is a group.
+    will: Option<Will>,
     name: String,
     tail: Arc<Mutex<VecDeque<u8>>>,
     log: Option<JoinHandle<()>>,
@@ -128,6 +133,16 @@ impl Child {
         let group = child
             .id()
             .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let will = group.and_then(|group| {
+            Will::of(group)
+                .inspect_err(|error| {
+                    tracing::warn!(
+                        target: "caudal::child", program = %name, %error,
+                        "it may outlive this process: /bin/sh cannot be started",
+                    );
+                })
+                .ok()
+        });
         Ok(Self {
             stream: Some(Stream::new(
                 tokio::io::join(stdout, stdin),
@@ -137,6 +152,7 @@ impl Child {
             framing,
             child,
             group,
+            will,
             name,
             tail,
             log,
@@ -186,6 +202,7 @@ impl Child {
             // What it has started itself ends with it.
             self.signal(Signal::KILL);
             self.group = None;
+            self.will = None;
             self.ended = Some((status, Box::pin(sleep(LAST_WORDS))));
         }
         Poll::Ready(Ok(()))

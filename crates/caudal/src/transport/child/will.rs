@@ -1,0 +1,50 @@
+//! What becomes of a child when this process dies and nothing is dropped.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+
+use rustix::process::Pid;
+
+/// Waits until this process is gone, and then does what [`Child`](super::Child) does when
+/// a connection is closed: who goes on without its input is asked to end, then killed.
+const SCRIPT: &str = r#"
+read -r _
+for signal in 0 TERM KILL; do
+    kill -s "$signal" -- "-$1" || exit
+    sleep 2
+done"#;
+
+/// A last will: the process group of a child ends with this process, whatever this one
+/// dies of.
+///
+/// The kernel would see to it if the child asked for that itself between fork and exec,
+/// which takes `unsafe`, and then only for the child and not for what it has started. So
+/// a shell of its own waits at a pipe that nobody but this process holds open.
+/// To drop this revokes it.
+#[derive(Debug)]
+pub(super) struct Will {
+    /// The pipe is its stdin. It is killed first and hears of no end then.
+    _executor: tokio::process::Child,
+}
+
+impl Will {
+    /// # Errors
+    /// The shell cannot be started.
+    pub(super) fn of(group: Pid) -> io::Result<Self> {
+        let mut shell = std::process::Command::new("/bin/sh");
+        let group = group.as_raw_nonzero().to_string();
+        shell
+            .args(["-c", SCRIPT, "caudal", &group])
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // What a terminal sends to this process is not meant for it.
+            .process_group(0);
+        let mut shell = tokio::process::Command::from(shell);
+        let _executor = shell.kill_on_drop(true).spawn()?;
+        Ok(Self { _executor })
+    }
+}
