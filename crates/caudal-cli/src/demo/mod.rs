@@ -7,7 +7,7 @@
 //! | `subtract` | `[a,b]` or `{"minuend":a,"subtrahend":b}` | `a-b` |
 //! | `sum` | `[n,…]` | the sum |
 //! | `echo` | anything or none | the params as they came; `null` for none |
-//! | `get_data` | none | `["hello",5]` |
+//! | `get_data` | anything or none | `["hello",5]` |
 //! | `update`, `notify_hello`, `notify_sum` | anything or none | `null` |
 //! | `slow` | `{"ms":n}` | `n`, after so many milliseconds |
 //! | `fail` | anything or none | the error 1001 |
@@ -58,7 +58,7 @@ pub fn router() -> Router {
         .method("update", nothing)
         .method("notify_hello", nothing)
         .method("notify_sum", nothing)
-        .method("get_data", || Ok(("hello", 5)))
+        .method("get_data", |_: Anything| Ok(("hello", 5)))
         .method("echo", |params: Anything| Ok(params))
         .method("fail", |_: Anything| {
             let data = json!({ "why": "test" });
