@@ -36,6 +36,7 @@ where
         router: Router::new(),
         config: Config::default(),
         timeout: Duration::from_secs(10),
+        grace: transport::GRACE,
         backoff: None,
         told: None,
         #[cfg(feature = "http")]
@@ -52,6 +53,7 @@ pub struct Connect {
     router: Router,
     config: Config,
     timeout: Duration,
+    grace: Duration,
     backoff: Option<Backoff>,
     told: Option<Told>,
     #[cfg(feature = "http")]
@@ -91,6 +93,13 @@ impl Connect {
     /// How long one try may take: 10 s unless said otherwise; zero is for ever.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// How long a program may take to end by itself when the connection is closed; see
+    /// [`Child::grace`](crate::transport::Child::grace).
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
         self
     }
 
@@ -146,6 +155,7 @@ impl IntoFuture for Connect {
             let dial = Arc::new(Dial {
                 endpoint,
                 timeout: self.timeout,
+                grace: self.grace,
                 config: Arc::clone(&config),
                 #[cfg(feature = "http")]
                 http: self.http,
@@ -177,6 +187,7 @@ impl fmt::Debug for Connect {
 struct Dial {
     endpoint: Endpoint,
     timeout: Duration,
+    grace: Duration,
     config: Arc<Config>,
     #[cfg(feature = "http")]
     http: http::ClientOptions,
@@ -209,12 +220,9 @@ async fn open(dial: Arc<Dial>) -> Result<Box<dyn Transport>, Error> {
             Address::Command { program, args } => {
                 let mut command = std::process::Command::new(program);
                 command.args(args);
-                Box::new(transport::Child::spawn(
-                    command,
-                    transport::Stderr::Inherit,
-                    framing,
-                    max_message,
-                )?)
+                let stderr = transport::Stderr::Inherit;
+                let child = transport::Child::spawn(command, stderr, framing, max_message)?;
+                Box::new(child.grace(dial.grace))
             }
             Address::Stdio => Box::new(transport::stdio(framing, max_message)?),
             _ => return Err(None),
@@ -245,6 +253,9 @@ async fn open_url(
     target: &Target<'_>,
 ) -> Result<Box<dyn Transport>, Option<std::io::Error>> {
     let (options, config) = (&dial.http, &dial.config);
+    if target.secure && !cfg!(feature = "tls") {
+        return Err(None);
+    }
     let opened = match dial.endpoint.address() {
         #[cfg(feature = "webhook")]
         Address::Http { .. } if let Some(receiver) = &dial.webhook => {

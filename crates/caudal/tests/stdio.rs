@@ -681,11 +681,32 @@ async fn a_child_that_closes_its_output_is_made_to_end() {
         .await
         .unwrap();
     let error = within(peer.call::<_, ()>("x", ())).await.unwrap_err();
-    assert!(
-        matches!(&error, CallError::Closed(reason) if exit(reason).status.signal() == Some(15)),
-        "{error:?}"
-    );
+    let CallError::Closed(reason) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(exit(&reason).status.signal(), Some(15));
+    // It did not die of a signal that somebody else sent.
+    assert!(exit(&reason).stopped);
+    let shown = exit(&reason).to_string();
+    let stopped = "`sh` did not end by itself and was stopped: signal: 15";
+    assert!(shown.starts_with(stopped), "{shown}");
     assert!(start.elapsed() < Duration::from_secs(6));
+}
+
+#[tokio::test]
+async fn a_child_may_be_given_longer_to_end() {
+    let slow = Endpoint::command("sh", ["-c", "cat >/dev/null; sleep 2.5; exit 7"]);
+    let peer = connect(slow).grace(Duration::from_secs(20)).await.unwrap();
+    peer.close();
+    let reason = within(peer.closed()).await;
+    assert_eq!(exit(&reason).status.code(), Some(7));
+    assert!(reason.is_local() && !exit(&reason).stopped);
+
+    let late = Endpoint::command("sh", ["-c", "cat >/dev/null; sleep 600"]);
+    let peer = connect(late).grace(ms(100)).await.unwrap();
+    peer.close();
+    let reason = within(peer.closed()).await;
+    assert!(exit(&reason).stopped);
 }
 
 #[tokio::test]

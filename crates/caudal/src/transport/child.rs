@@ -39,8 +39,8 @@ pub enum Stderr {
 }
 
 /// How long the child may take to end by itself when its stdin is closed, and
-/// again when it was asked to end.
-const GRACE: Duration = Duration::from_secs(2);
+/// again when it was asked to end, unless the application gives it longer.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// How long after its end its last words are waited for: somebody else may hold its
 /// output open.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -85,6 +85,7 @@ pub struct Child {
     name: String,
     tail: Arc<Mutex<VecDeque<u8>>>,
     log: Option<JoinHandle<()>>,
+    grace: Duration,
     /// Set when its end is waited for.
     ending: Option<Ending>,
     /// How it ended, and until when its last words may still come.
@@ -156,9 +157,18 @@ impl Child {
             name,
             tail,
             log,
+            grace: GRACE,
             ending: None,
             ended: None,
         })
+    }
+
+    /// How long it may take to end by itself when its stdin is closed, and again when it
+    /// was asked to end: 2 s unless said otherwise.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
     }
 
     /// The process id, while it runs.
@@ -180,8 +190,9 @@ impl Child {
             if self.poll_exit(cx)?.is_ready() {
                 return self.poll_last_words(cx).map(Ok);
             }
+            let grace = self.grace;
             let ending = self.ending.get_or_insert_with(|| Ending {
-                patience: Box::pin(sleep(GRACE)),
+                patience: Box::pin(sleep(grace)),
                 asked: false,
             });
             ready!(ending.patience.as_mut().poll(cx));
@@ -190,7 +201,7 @@ impl Child {
                 false => Signal::TERM,
             };
             ending.asked = true;
-            ending.patience = Box::pin(sleep(GRACE));
+            ending.patience = Box::pin(sleep(grace));
             self.signal(signal);
         }
     }
@@ -234,6 +245,7 @@ impl Child {
         ExitError {
             program: self.name.clone(),
             status,
+            stopped: self.ending.as_ref().is_some_and(|ending| ending.asked),
             stderr: String::from_utf8_lossy(&bytes).into_owned(),
         }
     }
@@ -312,6 +324,11 @@ impl Transport for Child {
         Poll::Ready(status.map(|status| CloseReason::local_with(self.exit(status))))
     }
 
+    fn close_timeout(&self) -> Duration {
+        const REST: Duration = Duration::from_secs(6);
+        self.grace.saturating_mul(2).saturating_add(REST)
+    }
+
     fn framing(&self) -> Framing {
         self.framing
     }
@@ -346,18 +363,28 @@ impl fmt::Debug for Child {
 
 /// How a child process ended.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("`{program}` ended: {status}{}", self.shown())]
+#[error("`{program}` {}: {status}{}", self.how(), self.shown())]
 #[non_exhaustive]
 pub struct ExitError {
     /// The program.
     pub program: String,
     /// Its status.
     pub status: ExitStatus,
+    /// Whether it was asked or made to end, for it had not done so in time after its stdin
+    /// was closed, or after it had closed its stdout.
+    pub stopped: bool,
     /// The last of its stderr, if it was captured.
     pub stderr: String,
 }
 
 impl ExitError {
+    fn how(&self) -> &'static str {
+        match self.stopped {
+            true => "did not end by itself and was stopped",
+            false => "ended",
+        }
+    }
+
     fn shown(&self) -> String {
         match self.stderr.trim_end() {
             "" => String::new(),

@@ -32,6 +32,7 @@ use std::time::Duration;
 pub use bytes::BytesMut;
 use caudal_core::{CloseReason, FrameError, Framing, RequestId};
 
+pub(crate) use child::GRACE;
 pub use child::{Child, ExitError, Stderr};
 pub use stdio::{Stdio, stdio};
 pub use stream::Stream;
