@@ -326,6 +326,34 @@ async fn whatever_is_answered_ends_the_call_and_says_why() {
 }
 
 #[tokio::test]
+async fn what_is_no_answer_though_all_is_well_says_why() {
+    let mut fake = Fake::start().await;
+    let peer = connect(&fake.url("")).await;
+    for (status, body, reason) in [
+        (
+            "200 OK",
+            r#"{"jsonrpc":"2.0","id":999,"result":3}"#,
+            "it answers a call with the id 999",
+        ),
+        ("200 OK", "<h1>hello</h1>", "not JSON at byte 0"),
+        (
+            "200 OK",
+            r#"{"jsonrpc":"2.0","method":"tick"}"#,
+            "it is no response",
+        ),
+        ("200 OK", "", "the body is empty"),
+        ("204 No Content", "", "the body is empty"),
+    ] {
+        let error = failed(&mut fake, &peer, status, "", body).await;
+        let data = error.data.unwrap();
+        let said = data["reason"].as_str().unwrap();
+        assert!(said.starts_with(reason), "{body}: {said}");
+    }
+    let error = failed(&mut fake, &peer, "502 Bad Gateway", "", "no").await;
+    assert_eq!(error.data.unwrap().get("reason"), None);
+}
+
+#[tokio::test]
 async fn an_answer_at_the_limit_passes_and_one_past_it_does_not() {
     let mut fake = Fake::start().await;
     let mut config = Config::default();

@@ -230,8 +230,29 @@ impl Calls {
         }
         if !self.is_empty() || !(taken || silent) {
             let location = self.location.take();
-            self.fail(&Fault::status(status, text, location), frames);
+            let fault = Fault::status(status, text, location);
+            // Of another one the status says it.
+            let fault = match status.is_success() {
+                true => fault.because(&no_answer(text, policy)),
+                false => fault,
+            };
+            self.fail(&fault, frames);
         }
+    }
+}
+
+/// Why a body does not answer the call that it came for.
+fn no_answer(text: &[u8], policy: &Policy) -> String {
+    if text.is_empty() {
+        return "the body is empty".to_owned();
+    }
+    match decode(text, policy) {
+        Message::Invalid(invalid) => invalid.cause.to_string(),
+        Message::Response(response) => {
+            format!("it answers a call with the id {}", response.id.as_str())
+        }
+        Message::Batch(_) => "it does not answer every call".to_owned(),
+        _ => "it is no response".to_owned(),
     }
 }
 

@@ -3,7 +3,8 @@
 //! The server never sent such an error as JSON-RPC: the client makes it of what it
 //! saw, so that one failed request ends one call and nothing else. `data` says
 //! more: `status` and the first 200 characters of `body` where there was a
-//! response, the `location` of a redirect, `sent` where there was no response.
+//! response, the `reason` why a body is no answer though the status is a good one, the
+//! `location` of a redirect, `sent` where there was no response.
 //!
 //! ```
 //! use caudal::http::fault;
@@ -25,7 +26,7 @@ use caudal_core::{ErrorObject, JsonRpcError};
 #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
 use caudal_core::{Id, encode};
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::origin::NotHttp;
 use super::refusal::{StatusError, http_status};
@@ -90,6 +91,14 @@ impl Fault {
             response: Some(response),
             told: false,
         }
+    }
+
+    /// The same, with what is wrong with the body.
+    pub(super) fn because(mut self, reason: &str) -> Self {
+        if let Some(data) = self.error.data.as_mut().and_then(Value::as_object_mut) {
+            data.insert("reason".to_owned(), reason.into());
+        }
+        self
     }
 
     /// No response came that can be understood as one.
