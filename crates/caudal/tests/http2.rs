@@ -7,6 +7,7 @@ mod support;
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use http_body_util::BodyExt;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use support::Log;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -319,6 +321,88 @@ async fn answers_that_nobody_takes_are_bounded() {
     drop(two);
     served_again(&mut sender).await;
     drop(three);
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut out = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    out.extend([kind, flags]);
+    out.extend(stream.to_be_bytes());
+    out.extend(payload);
+    out
+}
+
+/// Asks for so many big answers, with all the room for them that HTTP/2 knows; who reads
+/// of the socket, and when, is left to the test.
+async fn ask_for_much(server: &Server, streams: u32) -> TcpStream {
+    const WINDOW: u32 = i32::MAX as u32;
+    let host = address(server);
+    let mut socket = TcpStream::connect(&host).await.unwrap();
+    let mut out = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    let settings = [&[0, 4][..], &WINDOW.to_be_bytes()].concat();
+    out.extend(frame(4, 0, 0, &settings));
+    out.extend(frame(8, 0, 0, &(WINDOW - 65_535).to_be_bytes()));
+    out.extend(frame(4, 1, 0, b""));
+    let mut head = Vec::new();
+    for (name, value) in [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", &*host),
+        (":path", "/rpc"),
+        ("content-type", "application/json"),
+    ] {
+        head.push(0);
+        for text in [name, value] {
+            head.push(text.len() as u8);
+            head.extend(text.as_bytes());
+        }
+    }
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,{BIG}}}"#);
+    for stream in (0..streams).map(|number| number * 2 + 1) {
+        out.extend(frame(1, 4, stream, &head));
+        out.extend(frame(0, 1, stream, body.as_bytes()));
+        socket.write_all(&out).await.unwrap();
+        out.clear();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    socket
+}
+
+const MUCH: usize = 390_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_takes_are_bounded_whatever_the_window_is() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&made);
+    let router = Router::new().method("big", move || {
+        count.fetch_add(1, Relaxed);
+        Ok("x".repeat(MUCH))
+    });
+    let server = start(router, Options::default()).await;
+    let socket = ask_for_much(&server, 250).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // 4 MiB, and what the sockets themselves take; in all there are 97.
+    let made = made.load(Relaxed) * MUCH;
+    assert!(made < 30 << 20, "{made} bytes");
+    drop(socket);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_something_all_the_time_gets_all() {
+    const STREAMS: usize = 50;
+    let router = Router::new().method("big", || Ok("x".repeat(MUCH)));
+    let mut config = Config::default();
+    config.limits.output = 64 << 20;
+    let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
+    let server = serve.http(patient(LIMIT * 6)).await.unwrap();
+    let mut socket = ask_for_much(&server, STREAMS as u32).await;
+    let (mut size, mut bytes) = (0, vec![0; 64 << 10]);
+    while size < STREAMS * MUCH {
+        let count = within(socket.read(&mut bytes)).await.unwrap();
+        assert!(count > 0, "it ended after {size} bytes");
+        size += count;
+        tokio::time::sleep(Duration::from_millis(15)).await;
+    }
 }
 
 async fn served_again(sender: &mut SendRequest<String>) {

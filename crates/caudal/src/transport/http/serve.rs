@@ -33,6 +33,8 @@ use crate::transport::{accept_failed, tcp};
 
 /// So many requests one HTTP/2 connection may have under way.
 const STREAMS: u32 = 256;
+/// So much of an answer one stream of HTTP/2 leaves to h2.
+const PIECE: usize = 16 << 10;
 /// So many bytes the head of a request may have.
 const HEAD: u16 = u16::MAX;
 
@@ -219,6 +221,8 @@ fn serve<S>(
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
+            // What h2 has been given counts for nobody, so it is little.
+            .max_send_buf_size(PIECE)
             .max_header_list_size(HEAD.into())
             .keep_alive_interval(ping)
             .keep_alive_timeout(options.ping_timeout.min(LONGEST));

@@ -64,12 +64,17 @@ impl Watch {
 
     /// A request is answered to its end.
     pub(super) fn end(&self) {
-        let passed = self.begun.elapsed().as_millis();
-        self.done
-            .store(u64::try_from(passed).unwrap_or(u64::MAX), Relaxed);
+        self.touch();
         // What came meanwhile was its body.
         self.amid.store(false, Relaxed);
         self.busy.fetch_sub(1, AcqRel);
+    }
+
+    /// From now on it counts as idle, if no request is under way.
+    fn touch(&self) {
+        let passed = self.begun.elapsed().as_millis();
+        self.done
+            .store(u64::try_from(passed).unwrap_or(u64::MAX), Relaxed);
     }
 
     /// There are no more requests.
@@ -137,7 +142,8 @@ impl<S, W: AsRef<Watch> + Send + Sync + 'static> Timed<S, W> {
 
     /// By when something must happen; `None` while a request is under way.
     fn deadline(&mut self) -> Option<Instant> {
-        if self.watch().busy.load(Acquire) > 0 {
+        // While it waits for room to write, it has a clock for that.
+        if self.watch().busy.load(Acquire) > 0 || self.stuck.is_some() {
             self.head_began = None;
             return None;
         }
@@ -211,6 +217,7 @@ impl<S, W: AsRef<Watch> + Send + Sync + 'static> Timed<S, W> {
         if written.is_ready() {
             if self.stuck.is_some() {
                 self.stuck = None;
+                self.watch().touch();
             }
             return written;
         }
