@@ -72,9 +72,12 @@ fn router(gate: &Arc<Semaphore>, notes: &Arc<AtomicUsize>) -> Router {
             Ok(n)
         })
         .method("work", |cx: Context, params: Value| async move {
-            for step in 1..=3 {
-                let token = &params["_meta"]["progressToken"];
-                let report = json!({"progressToken": token, "progress": step});
+            let token = &params["_meta"]["progressToken"];
+            for step in 1..=params["steps"].as_u64().unwrap_or(3) {
+                let mut report = json!({"progressToken": token, "progress": step});
+                if let Some(size) = params["size"].as_u64() {
+                    report["message"] = "x".repeat(size as usize).into();
+                }
                 cx.peer().notify("notifications/progress", report).await?;
             }
             cx.peer().notify("tick", (9,)).await?;

@@ -182,6 +182,28 @@ async fn what_is_said_before_an_answer_comes_before_it() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_keeps_its_order_though_nobody_reads_it_for_a_while() {
+    let mut config = Config::default();
+    config.dialect = Dialect::mcp();
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open().await;
+    // More than the system holds, and more than waits for its own stream.
+    let params = json!({"_meta": {"progressToken": 1}, "steps": 12_000, "size": 1000});
+    let work = call(1, "work", params).to_string();
+    client.send("POST", "/", &[ACCEPT_BOTH], &work).await;
+    tokio::time::sleep(ms(1500)).await;
+    assert!(client.raw.head().await.is_stream());
+    let mut last = 0;
+    while let Some(event) = client.raw.event().await {
+        if let Some(step) = event.json()["params"]["progress"].as_u64() {
+            assert!(step > last, "{step} came after {last}");
+            last = step;
+        }
+    }
+    assert!(last > 0);
+}
+
 /// A client forgets the token with the answer, so progress that came on another
 /// connection would be lost when it is late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

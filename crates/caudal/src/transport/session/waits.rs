@@ -59,6 +59,8 @@ struct Waiting {
     reports: VecDeque<Bytes>,
     /// and their bytes.
     reported: usize,
+    /// Whether one has gone with the server's other messages: those after it follow it.
+    overflown: bool,
     outcome: Outcome,
     waker: Option<Waker>,
 }
@@ -102,12 +104,16 @@ impl Waits {
 
     /// The first that waits for a message about this, if it has room for it.
     pub(super) fn find(&self, subject: &Subject<'_>, size: usize) -> Option<Taker> {
-        let state = self.lock();
+        let mut state = self.lock();
         let taker = Taker {
             key: state.index.find(subject)?,
             is_answer: matches!(subject, Subject::Answer(..)),
         };
-        state.takes(taker, size).then_some(taker)
+        let takes = state.takes(taker, size);
+        if let Some(waiting) = state.waits.get_mut(&taker.key) {
+            waiting.overflown |= !takes;
+        }
+        takes.then_some(taker)
     }
 
     /// Whether it still waits, and has room.
@@ -180,6 +186,7 @@ impl Waits {
         let waiting = Waiting {
             reports: VecDeque::new(),
             reported: 0,
+            overflown: false,
             outcome,
             waker: None,
         };
@@ -235,7 +242,8 @@ impl State {
     /// Whether it waits, and has room for so many bytes.
     fn takes(&self, taker: Taker, size: usize) -> bool {
         self.waits.get(&taker.key).is_some_and(|waiting| {
-            let has_room = waiting.reported.saturating_add(size) <= ROOM;
+            let fits = waiting.reported.saturating_add(size) <= ROOM;
+            let has_room = fits && !waiting.overflown;
             matches!(waiting.outcome, Outcome::Open(_)) && (taker.is_answer || has_room)
         })
     }
