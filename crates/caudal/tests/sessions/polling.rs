@@ -36,6 +36,37 @@ async fn polls_acknowledge_and_repeat() {
     assert_eq!(reply, json!({"cursor": 4, "messages": [tick(4)]}));
 }
 
+/// A poll's response may have been lost.
+#[cfg(feature = "sse")]
+#[tokio::test]
+async fn what_no_poll_has_acknowledged_comes_again_as_events() {
+    const LARGE: usize = 200_000;
+    for (last, size, first) in [
+        (None, 1, 1),
+        // More than is kept for who is cut off.
+        (None, LARGE, 1),
+        (Some(0), LARGE, 1),
+        (Some(1), LARGE, 2),
+        (Some(4), LARGE, 5),
+    ] {
+        let site = Site::new().await;
+        let mut client = site.open_polling().await;
+        let peer = site.peer();
+        for _ in 0..4 {
+            peer.notify("tick", ("x".repeat(size),)).await.unwrap();
+        }
+        eventually("all are sent", || peer.stats().bytes_sent > 4 * size as u64).await;
+        let page = client.poll(0).await.json();
+        assert_eq!(page["cursor"], 4, "{last:?}, {size}");
+        let mut events = site.listen(&client, last).await;
+        peer.notify("tick", ("last",)).await.unwrap();
+        for number in first..=5 {
+            let event = events.event().await.unwrap();
+            assert_eq!((event.name, event.id), (None, Some(number)), "{last:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_poll_ends_in_time_or_when_another_comes() {
     let mut options = Options::default();

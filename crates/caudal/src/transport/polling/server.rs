@@ -24,7 +24,7 @@ const HOLD: Duration = Duration::from_millis(50);
 /// Answers the poll that has opened a session.
 pub(crate) fn begin(visit: &Visit) -> Response<Body> {
     // From now on messages wait to be acknowledged.
-    drop(visit.outbox().attach(Keep::Acknowledged));
+    drop(visit.outbox().attach(Keep::Acknowledged, None));
     Page::new(0).into_response(visit)
 }
 
@@ -35,7 +35,7 @@ pub(crate) async fn poll(
     wait: Duration,
     stop: &CancellationToken,
 ) -> Response<Body> {
-    let mut reader = visit.outbox().attach(Keep::Acknowledged);
+    let mut reader = visit.outbox().attach(Keep::Acknowledged, None);
     visit.outbox().acknowledge(cursor);
     reader.resume_after(cursor);
     let mut page = Page::new(cursor);

@@ -159,9 +159,14 @@ impl Outbox {
         admitted
     }
 
-    /// Lets a new reader take what was never sent; the one before it ends.
-    pub(crate) fn attach(self: &Arc<Self>, keep: Keep) -> Reader {
+    /// Lets a new reader take what was never sent; the one before it ends. What had to be
+    /// acknowledged until now, and was not, counts as never sent, but for what the client
+    /// says that it `got`.
+    pub(crate) fn attach(self: &Arc<Self>, keep: Keep, got: Option<u64>) -> Reader {
         self.change(|state, wakers| {
+            if state.keep == Keep::Acknowledged && keep == Keep::Replay {
+                state.unsend_after(got.unwrap_or(0));
+            }
             (state.keep, state.listens) = (keep, true);
             wakers.extend(state.taker.take());
             wakers.extend(state.watcher.take());

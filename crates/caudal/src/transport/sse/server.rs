@@ -30,7 +30,7 @@ pub(crate) fn listen_anew(visit: Visit, lost: bool, options: &Options) -> Respon
     if lost {
         gap(&mut head, None);
     }
-    let reader = visit.outbox().attach(Keep::Replay);
+    let reader = visit.outbox().attach(Keep::Replay, None);
     events(visit, true, reader, head, options)
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn listen(
     options: &Options,
 ) -> Response<Body> {
     let mut head = BytesMut::from(RETRY);
-    let reader = visit.outbox().attach(Keep::Replay);
+    let reader = visit.outbox().attach(Keep::Replay, last);
     if let Some(last) = last {
         let missed = reader.resume_after(last);
         if missed > 0 {

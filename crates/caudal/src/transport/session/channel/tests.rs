@@ -64,7 +64,7 @@ async fn what_was_accepted_and_has_not_begun_is_answered() {
     channel.closing(&CloseReason::local());
     assert!(pipe.inbox.push(b"late", false).await.is_err());
     assert_eq!(wait.take().unwrap(), refused("3"));
-    let mut reader = pipe.outbox.attach(Keep::Replay);
+    let mut reader = pipe.outbox.attach(Keep::Replay, None);
     let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
     assert_eq!(next().await, Some((1, refused("1").into())));
     let batch = format!("[{},{}]", refused("2"), refused("null"));
@@ -90,9 +90,9 @@ async fn end(limit: u64, prepare: impl FnOnce(&Arc<Pipe>)) -> u128 {
 
 #[tokio::test(start_paused = true)]
 async fn who_is_owed_something_is_waited_for_as_long_as_the_server_lasts() {
-    let listen = |pipe: &Arc<Pipe>| drop(pipe.outbox.attach(Keep::Replay));
+    let listen = |pipe: &Arc<Pipe>| drop(pipe.outbox.attach(Keep::Replay, None));
     let read = |pipe: &Arc<Pipe>| {
-        let mut reader = pipe.outbox.attach(Keep::Acknowledged);
+        let mut reader = pipe.outbox.attach(Keep::Acknowledged, None);
         let noop = &mut Context::from_waker(std::task::Waker::noop());
         assert!(reader.poll_next(noop).is_ready());
     };
@@ -102,7 +102,7 @@ async fn who_is_owed_something_is_waited_for_as_long_as_the_server_lasts() {
         let near = |took: u128, due: u128| (due..due + 100).contains(&took);
         let mut reader = None;
         let reads = end(limit, |pipe| {
-            reader = Some(pipe.outbox.attach(Keep::Replay))
+            reader = Some(pipe.outbox.attach(Keep::Replay, None))
         })
         .await;
         assert!(near(reads, most + 500), "{limit} s: {reads} ms");
@@ -131,7 +131,7 @@ async fn who_polls_without_end_does_not_keep_a_session_that_was_closed() {
     let start = Instant::now();
     let polls = async {
         loop {
-            let mut reader = pipe.outbox.attach(Keep::Acknowledged);
+            let mut reader = pipe.outbox.attach(Keep::Acknowledged, None);
             reader.resume_after(0);
             assert!(poll_fn(|cx| reader.poll_next(cx)).await.is_some());
             sleep(Duration::from_millis(100)).await;
@@ -175,7 +175,7 @@ async fn answers_that_nobody_reads_are_bounded() {
     assert!(!send(4));
     // What nobody waits for any more counts no less.
     drop(waits);
-    let mut reader = pipe.outbox.attach(Keep::Replay);
+    let mut reader = pipe.outbox.attach(Keep::Replay, None);
     let push = |text: &[u8]| {
         pipe.outbox
             .poll_push(&mut Context::from_waker(std::task::Waker::noop()), text)
@@ -200,7 +200,7 @@ async fn who_leaves_its_answers_behind_gets_no_more_of_them() {
         let hub = Hub::new(Router::new(), Config::default());
         let (pipe, mut channel) = channel_within(&hub, all);
         let noop = &mut Context::from_waker(std::task::Waker::noop());
-        let mut reader = pipe.outbox.attach(keep);
+        let mut reader = pipe.outbox.attach(keep, None);
         // Other messages do not count: whoever reads none gets answers anyway.
         assert!(pipe.outbox.poll_push(noop, &[b'x'; 5000]).is_ready());
         // The client is gone before each answer is taken.
@@ -264,7 +264,7 @@ async fn progress_that_nobody_reads_is_bounded() {
     // Those that nobody has read count no less, but may be read elsewhere.
     drop((one, other));
     assert!(!report(9));
-    let mut reader = pipe.outbox.attach(Keep::Replay);
+    let mut reader = pipe.outbox.attach(Keep::Replay, None);
     let mut next = async || poll_fn(|cx| reader.poll_next(cx)).await;
     assert!(next().await.is_some() && next().await.is_some());
     assert!(report(9));

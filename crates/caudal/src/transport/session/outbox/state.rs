@@ -218,6 +218,18 @@ impl State {
         }
     }
 
+    /// Counts what comes after a number as never sent, as far as nothing is missing.
+    pub(super) fn unsend_after(&mut self, number: u64) {
+        let from = self.owed().max(number.saturating_add(1));
+        for message in self.messages.iter() {
+            if (from..self.fresh).contains(&message.number) {
+                self.sent.take(message);
+                self.unsent.add(message);
+            }
+        }
+        self.fresh = self.fresh.min(from);
+    }
+
     /// Lets a new reader take what was never sent, and says what it is known by.
     pub(super) fn begin_reader(&mut self) -> u64 {
         self.readers += 1;
@@ -227,7 +239,6 @@ impl State {
     }
 
     /// The number from which on no message is missing.
-    #[cfg(feature = "webhook")]
     pub(super) fn owed(&self) -> u64 {
         let mut first = self.last + 1;
         for message in self.messages.iter().rev() {

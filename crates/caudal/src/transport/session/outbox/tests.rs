@@ -55,7 +55,7 @@ fn is_over(reader: &mut Reader) -> bool {
 fn messages_are_numbered_from_one_and_come_in_order() {
     let outbox = outbox(BOUNDS);
     assert!(push(&outbox, "a") && push(&outbox, "b"));
-    let mut reader = outbox.attach(Keep::Replay);
+    let mut reader = outbox.attach(Keep::Replay, None);
     assert_eq!(next(&mut reader), Some((1, "a".to_owned())));
     assert_eq!(next(&mut reader), Some((2, "b".to_owned())));
     assert_eq!(next(&mut reader), None);
@@ -73,7 +73,7 @@ fn whoever_pushes_waits_at_the_limit_and_not_before() {
     assert!(outbox.poll_push(cx, b"0").is_ready());
     assert!(outbox.poll_push(cx, b"x").is_pending());
     assert_eq!(woken.taken(), 0);
-    let mut reader = outbox.attach(Keep::Replay);
+    let mut reader = outbox.attach(Keep::Replay, None);
     assert!(next(&mut reader).is_some());
     assert_eq!(woken.taken(), 1);
     assert!(outbox.poll_push(cx, b"x").is_ready());
@@ -89,7 +89,7 @@ fn one_message_may_pass_the_limit() {
 #[test]
 fn what_is_not_acknowledged_counts_and_is_never_dropped() {
     let outbox = outbox(BOUNDS);
-    let mut reader = outbox.attach(Keep::Acknowledged);
+    let mut reader = outbox.attach(Keep::Acknowledged, None);
     assert!(push(&outbox, "12345") && push(&outbox, "67890"));
     assert!(next(&mut reader).is_some() && next(&mut reader).is_some());
     let woken = Arc::new(Count::default());
@@ -109,7 +109,7 @@ fn what_is_not_acknowledged_counts_and_is_never_dropped() {
 #[test]
 fn what_was_never_sent_cannot_be_acknowledged() {
     let outbox = outbox(BOUNDS);
-    let mut reader = outbox.attach(Keep::Acknowledged);
+    let mut reader = outbox.attach(Keep::Acknowledged, None);
     assert!(push(&outbox, "a"));
     outbox.acknowledge(u64::MAX);
     assert_eq!(reader.resume_after(u64::MAX), 0);
@@ -119,13 +119,13 @@ fn what_was_never_sent_cannot_be_acknowledged() {
 #[test]
 fn sent_messages_are_kept_within_their_limit_and_a_gap_is_counted() {
     let outbox = outbox(BOUNDS);
-    let mut reader = outbox.attach(Keep::Replay);
+    let mut reader = outbox.attach(Keep::Replay, None);
     for text in ["aaa", "bbb", "ccc"] {
         assert!(push(&outbox, text));
         assert!(next(&mut reader).is_some());
     }
     // Six bytes are two messages: the first is gone.
-    let mut reader = outbox.attach(Keep::Replay);
+    let mut reader = outbox.attach(Keep::Replay, None);
     assert_eq!(reader.resume_after(1), 0);
     assert_eq!(next(&mut reader), Some((2, "bbb".to_owned())));
     assert_eq!(reader.resume_after(0), 1);
@@ -137,7 +137,7 @@ fn sent_messages_are_kept_within_their_limit_and_a_gap_is_counted() {
 #[test]
 fn the_last_that_was_sent_is_kept_however_large_it_is() {
     let outbox = outbox(BOUNDS);
-    let mut reader = outbox.attach(Keep::Replay);
+    let mut reader = outbox.attach(Keep::Replay, None);
     let large = "more than six bytes";
     assert!(push(&outbox, "a") && push(&outbox, large));
     assert!(next(&mut reader).is_some() && next(&mut reader).is_some());
@@ -159,7 +159,7 @@ fn nothing_is_kept_past_what_all_may_keep_or_where_nothing_is_to_be() {
             replay,
             ..BOUNDS
         });
-        let mut reader = outbox.attach(Keep::Replay);
+        let mut reader = outbox.attach(Keep::Replay, None);
         assert!(push(&outbox, "more than ten bytes"));
         assert!(next(&mut reader).is_some());
         assert_eq!(reader.resume_after(0), 1, "{all} {replay}");
@@ -170,21 +170,21 @@ fn nothing_is_kept_past_what_all_may_keep_or_where_nothing_is_to_be() {
 fn without_its_last_number_a_reader_gets_what_was_never_sent() {
     let outbox = outbox(BOUNDS);
     assert!(push(&outbox, "a") && push(&outbox, "b"));
-    let mut one = outbox.attach(Keep::Replay);
+    let mut one = outbox.attach(Keep::Replay, None);
     assert_eq!(next(&mut one), Some((1, "a".to_owned())));
     drop(one);
-    let mut other = outbox.attach(Keep::Replay);
+    let mut other = outbox.attach(Keep::Replay, None);
     assert_eq!(next(&mut other), Some((2, "b".to_owned())));
 }
 
 #[test]
 fn a_new_reader_ends_the_old_one_and_is_not_ended_by_its_drop() {
     let outbox = outbox(BOUNDS);
-    let mut old = outbox.attach(Keep::Replay);
+    let mut old = outbox.attach(Keep::Replay, None);
     let woken = Arc::new(Count::default());
     let waker = Waker::from(Arc::clone(&woken));
     assert!(old.poll_next(&mut Context::from_waker(&waker)).is_pending());
-    let mut new = outbox.attach(Keep::Replay);
+    let mut new = outbox.attach(Keep::Replay, None);
     assert_eq!(woken.taken(), 1);
     assert!(push(&outbox, "a"));
     assert!(is_over(&mut old));
@@ -201,7 +201,7 @@ fn a_lent_reader_gives_way_and_comes_back() {
     let cx = &mut Context::from_waker(&waker);
     let mut lent = outbox.lend(cx, 1).unwrap();
     assert!(outbox.lend(cx, 2).is_none());
-    let main = outbox.attach(Keep::Replay);
+    let main = outbox.attach(Keep::Replay, None);
     assert!(is_over(&mut lent));
     drop(lent);
     assert!(outbox.lend(cx, 1).is_none());
@@ -210,7 +210,7 @@ fn a_lent_reader_gives_way_and_comes_back() {
     drop(main);
     assert_eq!(woken.taken(), 2, "both are told that they may");
     assert!(outbox.lend(cx, 1).is_some());
-    drop(outbox.attach(Keep::Acknowledged));
+    drop(outbox.attach(Keep::Acknowledged, None));
     assert!(outbox.lend(cx, 1).is_none(), "those who poll get all there");
     outbox.leave(1);
     assert!(outbox.lock().others.is_empty());
@@ -220,7 +220,7 @@ fn a_lent_reader_gives_way_and_comes_back() {
 fn what_went_over_a_lent_reader_is_neither_kept_nor_missed() {
     let outbox = outbox(BOUNDS);
     let cx = &mut Context::from_waker(Waker::noop());
-    let mut main = outbox.attach(Keep::Replay);
+    let mut main = outbox.attach(Keep::Replay, None);
     assert!(push(&outbox, "a"));
     assert!(next(&mut main).is_some());
     drop(main);
@@ -231,11 +231,11 @@ fn what_went_over_a_lent_reader_is_neither_kept_nor_missed() {
     drop(lent);
     assert!(push(&outbox, "d"));
     for (last, first) in [(0, (1, "a")), (1, (4, "d")), (2, (4, "d")), (3, (4, "d"))] {
-        let mut main = outbox.attach(Keep::Replay);
+        let mut main = outbox.attach(Keep::Replay, None);
         assert_eq!(main.resume_after(last), 0);
         assert_eq!(next(&mut main), Some((first.0, first.1.to_owned())));
     }
-    let mut main = outbox.attach(Keep::Replay);
+    let mut main = outbox.attach(Keep::Replay, None);
     assert_eq!(main.resume_after(1), 0);
     assert!(outbox.due(cx).is_some());
     assert_eq!(next(&mut main), Some((4, "d".to_owned())));
@@ -251,7 +251,7 @@ fn what_went_over_a_lent_reader_is_neither_kept_nor_missed() {
     assert_eq!(outbox.lock().messages.len(), 2);
     assert_eq!(outbox.last(), 104);
     drop(lent);
-    let main = outbox.attach(Keep::Replay);
+    let main = outbox.attach(Keep::Replay, None);
     assert_eq!(main.resume_after(4), 0);
     assert!(outbox.due(cx).is_none());
 }
@@ -263,11 +263,11 @@ fn what_is_owed_begins_after_what_went_over_a_lent_reader() {
     let outbox = outbox(BOUNDS);
     let cx = &mut Context::from_waker(Waker::noop());
     assert!(push(&outbox, "a"));
-    assert!(next(&mut outbox.attach(Keep::Replay)).is_some());
+    assert!(next(&mut outbox.attach(Keep::Replay, None)).is_some());
     assert!(push(&outbox, "b"));
     assert!(next(&mut outbox.lend(cx, 1).unwrap()).is_some());
     assert!(push(&outbox, "c") && push(&outbox, "d"));
-    assert!(next(&mut outbox.attach(Keep::Acknowledged)).is_some());
+    assert!(next(&mut outbox.attach(Keep::Acknowledged, None)).is_some());
     let (mut reader, before) = outbox.attach_owed();
     assert_eq!(before, 2);
     assert_eq!(next(&mut reader), Some((3, "c".to_owned())));
@@ -278,7 +278,7 @@ fn what_is_owed_begins_after_what_went_over_a_lent_reader() {
 fn when_it_is_closed_the_rest_is_read_and_then_it_ends() {
     let outbox = outbox(BOUNDS);
     assert!(push(&outbox, "a"));
-    let mut reader = outbox.attach(Keep::Replay);
+    let mut reader = outbox.attach(Keep::Replay, None);
     let cx = &mut Context::from_waker(Waker::noop());
     outbox.close();
     assert!(outbox.due(cx).is_some());
@@ -332,7 +332,7 @@ fn who_reads_has_room_whatever_others_hold() {
     assert!(other.poll_push(cx, b"12").is_ready());
     assert!(other.poll_push(cx, b"3").is_ready());
     assert!(other.poll_push(cx, b"4").is_pending());
-    let mut reader = other.attach(Keep::Replay);
+    let mut reader = other.attach(Keep::Replay, None);
     assert_eq!(woken.taken(), 0);
     assert!(next(&mut reader).is_some());
     assert!(woken.taken() > 0);
@@ -347,10 +347,10 @@ fn what_all_outboxes_keep_is_bounded_too() {
     let other = Outbox::new(bounds, &budget, None);
     for outbox in [&one, &other] {
         assert!(push(outbox, "12345"));
-        assert!(next(&mut outbox.attach(Keep::Replay)).is_some());
+        assert!(next(&mut outbox.attach(Keep::Replay, None)).is_some());
     }
-    assert_eq!(one.attach(Keep::Replay).resume_after(0), 0);
-    assert_eq!(other.attach(Keep::Replay).resume_after(0), 1);
+    assert_eq!(one.attach(Keep::Replay, None).resume_after(0), 0);
+    assert_eq!(other.attach(Keep::Replay, None).resume_after(0), 1);
     assert_eq!(budget.held().kept, 5);
 }
 
@@ -404,7 +404,7 @@ fn one_opener_takes_its_part_and_no_more() {
     assert!(one.poll_push(cx, b"x").is_pending());
     assert!(push(&of("ada"), "12"), "a share of its own");
     assert!(push(&bob, "12345678"), "others have their part");
-    assert!(next(&mut bob.attach(Keep::Replay)).is_some());
+    assert!(next(&mut bob.attach(Keep::Replay, None)).is_some());
     assert_eq!(woken.taken(), 0);
     // What is on its way when a session has ended counts no less.
     let text = other.on_its_way(Bytes::from(vec![b'x'; 2000]));
@@ -428,13 +428,13 @@ fn what_one_opener_keeps_is_bounded() {
         let opener = Opener::Caller(name.to_owned());
         let outbox = Outbox::new(bounds, &budget, Some(&opener));
         assert!(push(&outbox, "12345"));
-        assert!(next(&mut outbox.attach(Keep::Replay)).is_some());
+        assert!(next(&mut outbox.attach(Keep::Replay, None)).is_some());
         outbox
     };
     let (one, other, bob) = (keep("ada"), keep("ada"), keep("bob"));
-    assert_eq!(one.attach(Keep::Replay).resume_after(0), 0);
-    assert_eq!(other.attach(Keep::Replay).resume_after(0), 1);
-    assert_eq!(bob.attach(Keep::Replay).resume_after(0), 0);
+    assert_eq!(one.attach(Keep::Replay, None).resume_after(0), 0);
+    assert_eq!(other.attach(Keep::Replay, None).resume_after(0), 1);
+    assert_eq!(bob.attach(Keep::Replay, None).resume_after(0), 0);
     assert_eq!(budget.held().kept, 10);
 }
 
@@ -482,7 +482,7 @@ fn what_is_due_is_told_when_it_changes() {
     woken.taken();
     assert_eq!(due(), Some((false, false, true)));
     for _ in 0..2 {
-        let mut reader = outbox.attach(Keep::Acknowledged);
+        let mut reader = outbox.attach(Keep::Acknowledged, None);
         assert_eq!(woken.taken(), 1);
         reader.resume_after(0);
         assert_eq!(due(), Some((false, true, true)));
@@ -505,7 +505,7 @@ fn what_was_sent_on_a_stream_is_not_owed_to_a_webhook() {
     let outbox = outbox(BOUNDS);
     let cx = &mut Context::from_waker(Waker::noop());
     assert!(push(&outbox, "a"));
-    assert!(next(&mut outbox.attach(Keep::Replay)).is_some());
+    assert!(next(&mut outbox.attach(Keep::Replay, None)).is_some());
     let (_reader, before) = outbox.attach_owed();
     assert_eq!((before, outbox.due(cx)), (1, None));
 }
