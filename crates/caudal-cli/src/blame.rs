@@ -10,8 +10,9 @@ use caudal::transport::ExitError;
 use caudal::{Address, CallError, CloseReason, Endpoint, Error, FrameError, Framing, JsonRpcError};
 
 use crate::call::Target;
-use crate::endpoint::is_url;
+use crate::endpoint::{is_program, is_url};
 use crate::exit::{Exit, Failure, chain};
+use crate::findings::{Garbage, GarbageKind};
 use crate::layout::{Style, layout};
 
 pub(crate) fn not_connected(error: &Error) -> Failure {
@@ -42,7 +43,6 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<StatusError>()) {
         return refused_by(error.status.as_u16().into(), &error.body);
     }
-    let command = matches!(endpoint.address(), Address::Command { .. });
     match cause.kind() {
         io::ErrorKind::InvalidData => (Exit::Protocol, HTTP_HINT),
         io::ErrorKind::Unsupported => (Exit::Usage, ""),
@@ -53,7 +53,7 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
             Exit::Unreachable,
             "this file is no socket; is it the right path?",
         ),
-        io::ErrorKind::NotFound if command => (
+        io::ErrorKind::NotFound if is_program(endpoint) => (
             Exit::Unreachable,
             "there is no such program; give its path, or look at PATH",
         ),
@@ -155,6 +155,24 @@ pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
         }
         CallError::Response(_) | CallError::Result(_) => violation(endpoint, &chain(error)),
         _ => Failure::usage(chain(error)),
+    }
+}
+
+/// What came in place of the answer. A program may have printed it before: then its end, or
+/// that the time was up, says more.
+pub(crate) fn instead(target: &Target, error: &CallError, garbage: &Garbage) -> Failure {
+    let explained = match error {
+        CallError::Timeout => true,
+        CallError::Closed(reason) => has_crashed(reason),
+        _ => false,
+    };
+    let print = garbage.kind == GarbageKind::Print && is_program(&target.endpoint);
+    match print && explained {
+        true => {
+            let text = &garbage.text;
+            not_answered(target, error).and(&format!("what came instead is not JSON-RPC: {text}"))
+        }
+        false => violation(&target.endpoint, &garbage.text),
     }
 }
 
@@ -315,6 +333,12 @@ pub(crate) fn has_failed(reason: &CloseReason) -> bool {
     let exit = causes(reason).find_map(|cause| cause.downcast_ref::<ExitError>());
     exit.and_then(|exit| exit.status.code())
         .is_some_and(|code| code != 0)
+}
+
+/// The same, or of a signal.
+fn has_crashed(reason: &CloseReason) -> bool {
+    let exit = causes(reason).find_map(|cause| cause.downcast_ref::<ExitError>());
+    exit.is_some_and(|exit| !exit.status.success())
 }
 
 type Cause = dyn StdError + 'static;

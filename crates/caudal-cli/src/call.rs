@@ -9,11 +9,12 @@ use tokio::sync::mpsc;
 
 use crate::args::Call;
 use crate::blame::{
-    has_failed, not_accepted, not_answered, not_connected, not_taken, not_whole, refused, violation,
+    has_failed, instead, not_accepted, not_answered, not_connected, not_taken, not_whole, refused,
+    violation,
 };
-use crate::endpoint::{self, Role, Token, is_url};
+use crate::endpoint::{self, Role, Token, is_program, is_url};
 use crate::exit::{Exit, Failure, complain};
-use crate::findings::{Finding, Findings, PASSED_OVER};
+use crate::findings::{Finding, Findings, GarbageKind, PASSED_OVER};
 use crate::layout::{Style, layout};
 use crate::params;
 use crate::signals::{Signals, aside};
@@ -194,7 +195,7 @@ async fn ask(
         .call_raw(&target.method, target.params.as_deref())
         .timeout(limit);
     let mut call = std::pin::pin!(call.into_future());
-    let program = matches!(target.endpoint.address(), Address::Command { .. });
+    let program = is_program(&target.endpoint);
     let (mut garbage, mut passed_over) = (None, 0);
     let failed = loop {
         tokio::select! {
@@ -206,17 +207,18 @@ async fn ask(
             Some(finding) = findings.recv() => match finding {
                 Finding::Refused(error) => break CallError::Remote(error),
                 Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
-                Finding::Framing(text) => return Err(violation(&target.endpoint, &text)),
-                Finding::Garbage(text) => {
+                Finding::Garbage(found) => {
                     passed_over += 1;
                     // A program may print before it serves; others have no excuse.
-                    if !program || passed_over == PASSED_OVER {
-                        return Err(violation(&target.endpoint, &text));
+                    let excused = program && found.kind != GarbageKind::Framing;
+                    if !excused || passed_over == PASSED_OVER {
+                        return Err(violation(&target.endpoint, &found.text));
                     }
                     if garbage.is_none() {
+                        let text = &found.text;
                         complain(&format!("this is not JSON-RPC, and passed over: {text}"));
                     }
-                    garbage = Some(text);
+                    garbage = Some(found);
                 }
             },
         }
@@ -226,15 +228,18 @@ async fn ask(
         match finding {
             Finding::Refused(error) => return Err(refused(&target.endpoint, &error)),
             Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
-            Finding::Framing(text) => garbage = Some(text),
             // What others than a program say first tells most.
-            Finding::Garbage(text) if program || garbage.is_none() => garbage = Some(text),
+            Finding::Garbage(found)
+                if program || garbage.is_none() || found.kind == GarbageKind::Framing =>
+            {
+                garbage = Some(found);
+            }
             Finding::Garbage(_) => {}
         }
     }
     match garbage {
-        Some(text) if matches!(failed, CallError::Timeout | CallError::Closed(_)) => {
-            Err(violation(&target.endpoint, &text))
+        Some(garbage) if matches!(failed, CallError::Timeout | CallError::Closed(_)) => {
+            Err(instead(target, &failed, &garbage))
         }
         _ if matches!(failed, CallError::Timeout) && peer.stats().invalid > 0 => {
             let text = format!(

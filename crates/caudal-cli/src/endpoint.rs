@@ -84,6 +84,11 @@ pub(crate) fn is_url(endpoint: &Endpoint) -> bool {
     )
 }
 
+/// Whether it is a program that is started for the call.
+pub(crate) const fn is_program(endpoint: &Endpoint) -> bool {
+    matches!(endpoint.address(), Address::Command { .. })
+}
+
 /// Whether it is a URL with TLS.
 pub(crate) fn is_secure(endpoint: &Endpoint) -> bool {
     match endpoint.address() {

@@ -47,6 +47,15 @@ impl Failure {
         Self { exit, said }
     }
 
+    /// Says more to a person.
+    pub(crate) fn and(mut self, more: &str) -> Self {
+        if let Said::Text(text) = &mut self.said {
+            // Writing to a string does not fail.
+            let _ = write!(text, "; {more}");
+        }
+        self
+    }
+
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self::new(Exit::Usage, text)
     }

@@ -17,10 +17,25 @@ pub(crate) enum Finding {
     Refused(JsonRpcError),
     /// What was sent has come back, and so has our own answer to it.
     Echo,
-    /// It is not JSON-RPC, or answers what nobody asked; with the reason.
-    Garbage(String),
-    /// The same, and it can only be another framing.
-    Framing(String),
+    /// It is not JSON-RPC, or answers what nobody asked.
+    Garbage(Garbage),
+}
+
+/// What came and is of no use, with the reason.
+#[derive(Debug)]
+pub(crate) struct Garbage {
+    pub(crate) kind: GarbageKind,
+    pub(crate) text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GarbageKind {
+    /// Anything: a program may print it before it serves.
+    Print,
+    /// An answer, to what nobody asked.
+    Answer,
+    /// It can only be another framing.
+    Framing,
 }
 
 /// So much garbage of a program is passed over.
@@ -86,7 +101,8 @@ impl Findings {
                 }
                 _ => {
                     let id = response.id.as_str();
-                    self.garbage(&format!("it answers a call with the id {id}"), frame);
+                    let why = format!("it answers a call with the id {id}");
+                    self.garbage(GarbageKind::Answer, &why, frame);
                 }
             },
             // An answer to our call that is not valid: the call itself fails of it.
@@ -96,24 +112,32 @@ impl Findings {
                 if invalid.id.is_null() && invalid.wants_answer() {
                     self.sent().blamed += 1;
                 }
-                self.garbage(&invalid.cause.to_string(), frame);
+                let kind = match invalid.kind {
+                    InvalidKind::Response => GarbageKind::Answer,
+                    _ => GarbageKind::Print,
+                };
+                self.garbage(kind, &invalid.cause.to_string(), frame);
             }
             _ => {}
         }
     }
 
-    fn garbage(&self, why: &str, frame: &[u8]) {
+    fn garbage(&self, kind: GarbageKind, why: &str, frame: &[u8]) {
         const SHOWN: usize = 200;
         let start = frame.get(..SHOWN);
         let shown = String::from_utf8_lossy(start.unwrap_or(frame));
         let more = start.map_or("", |_| "…");
-        self.find(match is_length(frame) {
-            true => Finding::Framing(format!(
-                "`{}` is a header, which `--framing header` reads",
-                shown.trim_end(),
-            )),
-            false => Finding::Garbage(format!("`{shown}{more}` ({why})")),
-        });
+        let (kind, text) = match is_length(frame) {
+            true => (
+                GarbageKind::Framing,
+                format!(
+                    "`{}` is a header, which `--framing header` reads",
+                    shown.trim_end(),
+                ),
+            ),
+            false => (kind, format!("`{shown}{more}` ({why})")),
+        };
+        self.find(Finding::Garbage(Garbage { kind, text }));
     }
 
     fn find(&self, finding: Finding) {
@@ -199,10 +223,11 @@ fn unframed(told: &str) -> Finding {
     let why = told.trim_start_matches("Parse error: ");
     let text = format!("no message can be found in what it sends ({why})");
     // A message stands where a header should.
-    match why.starts_with("not a header") && why.contains(r#"\"jsonrpc\""#) {
-        true => Finding::Framing(text),
-        false => Finding::Garbage(text),
-    }
+    let kind = match why.starts_with("not a header") && why.contains(r#"\"jsonrpc\""#) {
+        true => GarbageKind::Framing,
+        false => GarbageKind::Print,
+    };
+    Finding::Garbage(Garbage { kind, text })
 }
 
 fn has_notification(message: &Message<'_>) -> bool {

@@ -158,6 +158,39 @@ fn a_program_may_print_before_it_serves() {
         .complains(&["not JSON-RPC", "`starting`"]);
 }
 
+/// One line of a program that serves is not why there is no answer.
+#[test]
+fn what_a_program_prints_first_does_not_hide_how_it_ends() {
+    let hangs = "read x; sleep 600";
+    for (script, code, cause) in [
+        (hangs, 2, "did not answer `x` in 500ms"),
+        ("read x; exit 9", 4, "exit status: 9"),
+        ("read x; kill -SEGV $$", 4, "signal: 11"),
+    ] {
+        for framing in ["line", "header"] {
+            let script = format!("echo Starting; {script}");
+            let call = ["call", "x", "--timeout", "500ms", "--framing", framing];
+            let outcome = run(&[&call[..], &["--", "sh", "-c", &script]].concat());
+            let came = "what came instead is not JSON-RPC: ";
+            outcome.ends(code).prints("").complains(&[cause, came]);
+            let (_, said) = outcome.stderr.split_once(came).unwrap();
+            assert!(said.contains("Starting"), "{outcome:?}");
+        }
+    }
+    // Here it is: nothing else will come.
+    let other = r#"{"jsonrpc":"2.0","id":"other","result":3}"#;
+    for script in [
+        "echo hello; read x".to_owned(),
+        format!("echo '{other}'; {hangs}"),
+    ] {
+        let call = ["call", "x", "--timeout", "500ms", "--", "sh", "-c", &script];
+        run(&call)
+            .ends(6)
+            .prints("")
+            .complains(&["does not answer"]);
+    }
+}
+
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
     let server = Served::tcp();
@@ -459,10 +492,10 @@ fn a_program_that_is_too_slow_is_killed_at_once() {
         "trap '' TERM; cat > /dev/null; echo > {}; sleep 600",
         ended.display()
     );
-    for (say, code) in [("", 2), ("echo hello; ", 6)] {
+    for say in ["", "echo hello; "] {
         let script = format!("{say}{script}");
         run(&["call", "x", "--timeout", "300ms", "--", "sh", "-c", &script])
-            .ends(code)
+            .ends(2)
             .prints("");
         assert!(!ended.exists(), "{script}");
     }
@@ -822,7 +855,7 @@ fn a_program_may_print_much_but_not_for_ever() {
 
 #[test]
 fn a_program_has_no_port() {
-    let outcome = run(&["call", "x", "--", "sh", "-c", "echo hi; exit 3"]);
+    let outcome = run(&["call", "x", "--", "sh", "-c", "echo hi; exit 0"]);
     outcome.ends(6).complains(&["`hi`", "--framing"]);
     assert!(!outcome.stderr.contains("port"), "{outcome:?}");
 }
