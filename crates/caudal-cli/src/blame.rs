@@ -172,8 +172,19 @@ pub(crate) fn instead(target: &Target, error: &CallError, garbage: &Garbage) -> 
             let text = &garbage.text;
             not_answered(target, error).and(&format!("what came instead is not JSON-RPC: {text}"))
         }
-        false => violation(&target.endpoint, &garbage.text),
+        false => garbled(&target.endpoint, garbage),
     }
+}
+
+/// What came is no JSON-RPC, and may be something that is known.
+pub(crate) fn garbled(endpoint: &Endpoint, garbage: &Garbage) -> Failure {
+    let (speaks, hint) = match garbage.kind {
+        GarbageKind::Http => ("speaks HTTP", "call it as http:// or ws://"),
+        GarbageKind::Tls => ("seems to speak TLS", "call it as https:// or wss://"),
+        _ => return violation(endpoint, &garbage.text),
+    };
+    let text = format!("`{endpoint}` {speaks}: {}", garbage.text);
+    Failure::new(Exit::Protocol, with_hint(text, hint))
 }
 
 /// So many bytes came in time, and no message is whole.

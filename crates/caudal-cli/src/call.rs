@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 
 use crate::args::Call;
 use crate::blame::{
-    has_failed, instead, not_accepted, not_answered, not_connected, not_taken, not_whole, refused,
-    violation,
+    garbled, has_failed, instead, not_accepted, not_answered, not_connected, not_taken, not_whole,
+    refused, violation,
 };
 use crate::endpoint::{self, Role, Token, is_program, is_url};
 use crate::exit::{Exit, Failure, complain};
@@ -212,7 +212,7 @@ async fn ask(
                     // A program may print before it serves; others have no excuse.
                     let excused = program && found.kind != GarbageKind::Framing;
                     if !excused || passed_over == PASSED_OVER {
-                        return Err(violation(&target.endpoint, &found.text));
+                        return Err(garbled(&target.endpoint, &found));
                     }
                     if garbage.is_none() {
                         let text = &found.text;
@@ -229,11 +229,7 @@ async fn ask(
             Finding::Refused(error) => return Err(refused(&target.endpoint, &error)),
             Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
             // What others than a program say first tells most.
-            Finding::Garbage(found)
-                if program || garbage.is_none() || found.kind == GarbageKind::Framing =>
-            {
-                garbage = Some(found);
-            }
+            Finding::Garbage(found) if program || garbage.is_none() => garbage = Some(found),
             Finding::Garbage(_) => {}
         }
     }

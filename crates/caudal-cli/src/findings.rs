@@ -36,6 +36,21 @@ pub(crate) enum GarbageKind {
     Answer,
     /// It can only be another framing.
     Framing,
+    /// It begins as HTTP does,
+    Http,
+    /// or as a refusal of TLS.
+    Tls,
+}
+
+impl GarbageKind {
+    /// What others speak that is well known, by how it begins.
+    fn known(text: &str) -> Option<Self> {
+        // That of TLS is an alert, of any version.
+        let known = [("HTTP/1.", Self::Http), ("\u{15}\u{3}", Self::Tls)];
+        let mut known = known.into_iter();
+        let (_, kind) = known.find(|(begin, _)| text.starts_with(begin))?;
+        Some(kind)
+    }
 }
 
 /// So much garbage of a program is passed over.
@@ -135,7 +150,10 @@ impl Findings {
                     shown.trim_end(),
                 ),
             ),
-            false => (kind, format!("`{shown}{more}` ({why})")),
+            false => (
+                GarbageKind::known(&shown).unwrap_or(kind),
+                format!("`{shown}{more}` ({why})"),
+            ),
         };
         self.find(Finding::Garbage(Garbage { kind, text }));
     }
@@ -222,10 +240,12 @@ fn is_length(frame: &[u8]) -> bool {
 fn unframed(told: &str) -> Finding {
     let why = told.trim_start_matches("Parse error: ");
     let text = format!("no message can be found in what it sends ({why})");
-    // A message stands where a header should.
-    let kind = match why.starts_with("not a header") && why.contains(r#"\"jsonrpc\""#) {
-        true => GarbageKind::Framing,
-        false => GarbageKind::Print,
+    let stray = why.strip_prefix("not a header: \"").unwrap_or_default();
+    let kind = match GarbageKind::known(&stray.replace(r"\u{15}\u{3}", "\u{15}\u{3}")) {
+        Some(known) => known,
+        // A message stands where a header should.
+        None if stray.contains(r#"\"jsonrpc\""#) => GarbageKind::Framing,
+        None => GarbageKind::Print,
     };
     Finding::Garbage(Garbage { kind, text })
 }

@@ -645,6 +645,31 @@ fn the_wrong_framing_ends_with_6() {
 }
 
 #[test]
+fn a_port_that_speaks_http_or_tls_is_called_so() {
+    let http = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    let tls = "\u{15}\u{3}\u{3}\0\u{2}\u{2}2\n";
+    for (answer, parts) in [
+        (http, ["speaks HTTP", "call it as http:// or ws://"]),
+        (tls, ["seems to speak TLS", "call it as https:// or wss://"]),
+    ] {
+        for framing in ["line", "header", "concatenated"] {
+            let (address, _server) = answering(answer);
+            let to = format!("tcp://{address}?framing={framing}");
+            let outcome = run(&["call", &to, "x"]);
+            outcome.ends(6).prints("").complains(&parts);
+            assert!(!outcome.stderr.contains("--framing"), "{outcome:?}");
+        }
+    }
+    let server = Served::on("http://127.0.0.1:0/rpc", &[]);
+    let to = format!("tcp://{}", server.address());
+    for framing in ["line", "header", "concatenated"] {
+        run(&["call", &to, "x", "--framing", framing])
+            .ends(6)
+            .complains(&["speaks HTTP"]);
+    }
+}
+
+#[test]
 fn a_program_that_only_prints_ends_with_6() {
     let outcome = run(&["call", "x", "--", "sh", "-c", "echo usage: none; read x"]);
     outcome.ends(6).prints("").complains(&["`usage: none`"]);
