@@ -144,9 +144,10 @@ pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
         CallError::Timeout => Failure::new(
             Exit::Timeout,
             format!(
-                "`{endpoint}` did not answer `{}` in {:?}; it may still run; \
-                 give it longer with `--timeout`",
-                target.method, target.timeout,
+                "`{endpoint}` did not answer `{}` in {:?}{}; give it longer with `--timeout`",
+                target.method,
+                target.timeout,
+                left_behind(endpoint),
             ),
         ),
         CallError::Closed(reason) | CallError::AlreadyClosed(reason) => lost(endpoint, reason),
@@ -155,6 +156,14 @@ pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
         }
         CallError::Response(_) | CallError::Result(_) => violation(endpoint, &chain(error)),
         _ => Failure::usage(chain(error)),
+    }
+}
+
+/// What becomes of a call that nobody waits for any more.
+const fn left_behind(endpoint: &Endpoint) -> &'static str {
+    match is_program(endpoint) {
+        true => ", and was ended",
+        false => "; it may still run",
     }
 }
 
@@ -193,9 +202,13 @@ pub(crate) fn not_whole(target: &Target, bytes: u64) -> Failure {
         Framing::Concatenated => "is it the right `--framing`?",
         _ => "`--framing concatenated` needs neither headers nor line breaks",
     };
+    let slow = match is_program(&target.endpoint) {
+        true => "or it needs",
+        false => "or it may still run, and need",
+    };
     let text = format!(
         "`{}` did not answer `{}` in {:?}: the {bytes} bytes that came are no whole message; \
-         {hint}; or it may still run, and need a longer `--timeout`",
+         {hint}; {slow} a longer `--timeout`",
         target.endpoint, target.method, target.timeout,
     );
     Failure::new(Exit::Timeout, text)
@@ -204,8 +217,11 @@ pub(crate) fn not_whole(target: &Target, bytes: u64) -> Failure {
 /// A notification that may be on its way still.
 pub(crate) fn not_taken(target: &Target) -> Failure {
     let text = format!(
-        "`{}` did not take `{}` in time (`--timeout` is {:?}); it may still run",
-        target.endpoint, target.method, target.timeout,
+        "`{}` did not take `{}` in time (`--timeout` is {:?}){}",
+        target.endpoint,
+        target.method,
+        target.timeout,
+        left_behind(&target.endpoint),
     );
     Failure::new(Exit::Timeout, text)
 }
@@ -333,6 +349,7 @@ fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
     let hint = match exit {
         Exit::Protocol if is_url(endpoint) => PATH_HINT,
         Exit::Protocol => "is it JSON-RPC, and the right `--framing`?",
+        _ if is_program(endpoint) => "its stderr, above, may say why; it may have run",
         _ => "the server's own log may say why; it may have run",
     };
     Failure::new(exit, with_hint(text, hint))

@@ -501,6 +501,34 @@ fn a_program_that_is_too_slow_is_killed_at_once() {
     }
 }
 
+/// Nobody runs on, and what it has logged is there to be read.
+#[test]
+fn a_program_is_not_spoken_of_as_a_server_elsewhere() {
+    let script = |script| ["--timeout", "300ms", "--", "sh", "-c", script];
+    for (more, script, code, says) in [
+        (&[][..], script("sleep 600"), 2, "in 300ms, and was ended;"),
+        (
+            &[],
+            script("printf {; sleep 600"),
+            2,
+            "or it needs a longer",
+        ),
+        (
+            &["--notify"],
+            script("sleep 600"),
+            2,
+            "300ms), and was ended",
+        ),
+        (&[], script("exit 3"), 4, "its stderr, above, may say why"),
+    ] {
+        let outcome = run(&[&["call", "x"][..], more, &script].concat());
+        outcome.ends(code).complains(&[says]);
+        for other in ["still run", "own log"] {
+            assert!(!outcome.stderr.contains(other), "{outcome:?}");
+        }
+    }
+}
+
 // ---- 4: not there ----
 
 #[test]
