@@ -174,7 +174,8 @@ pub(crate) struct Call {
     pub(crate) program: Vec<String>,
 
     /// Send a notification: it has no answer, and nothing is printed. Over HTTP it waits
-    /// until it is accepted, and with a program until that has ended
+    /// for the response, which caudal sends when it is handled, or in a session when it is
+    /// accepted; and with a program until that has ended
     #[arg(long)]
     pub(crate) notify: bool,
 

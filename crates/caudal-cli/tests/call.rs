@@ -245,8 +245,13 @@ fn the_help_says_what_a_notification_waits_for() {
     let help = run(&["help", "call"]).stdout;
     assert!(!help.contains("no answer is waited for"), "{help}");
     let words: Vec<&str> = help.split_whitespace().collect();
-    let part = "Over HTTP it waits until it is accepted, and with a program until that has ended";
-    assert!(words.join(" ").contains(part), "{help}");
+    for part in [
+        "Over HTTP it waits for the response, which caudal sends when it is handled,",
+        "or in a session when it is accepted;",
+        "and with a program until that has ended",
+    ] {
+        assert!(words.join(" ").contains(part), "{help}");
+    }
 }
 
 #[test]

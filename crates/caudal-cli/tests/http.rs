@@ -378,6 +378,17 @@ fn a_notification_that_is_not_accepted_in_time_ends_with_2() {
     assert!(!outcome.stderr.contains("50s"), "{outcome:?}");
 }
 
+/// As the help has it.
+#[test]
+fn a_notification_waits_for_its_handler_except_in_a_session() {
+    let (_server, ways_in) = served(&[]);
+    let tell = |to: &str, ms: &str| run(&["call", to, "slow", ms, "--notify", "--timeout", "1s"]);
+    tell(&ways_in[0], r#"{"ms":600000}"#).ends(2);
+    for to in &ways_in[2..] {
+        tell(to, r#"{"ms":600000}"#).ends(0);
+    }
+}
+
 #[test]
 fn a_notification_that_is_not_accepted_says_why() {
     let (server, ways_in) = served(&["--token", "s3cret"]);
