@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use caudal::{Address, Endpoint};
 use caudal_cli::demo;
 
-use crate::endpoint::{TOKEN, Token, is_secure};
+use crate::endpoint::{TOKEN, Token, is_secure, is_url};
 use crate::params::quote;
 
 const TICKS: &str = r#"'{"every_ms":300,"count":3,"wait":true}'"#;
@@ -19,7 +19,7 @@ pub(crate) fn text(endpoint: &Endpoint, token: Option<&Token>) -> String {
     if !tries.is_empty() {
         // The shell of another terminal does not know this one's environment.
         let set = match token {
-            Some(Token::Environment(_)) => format!(" that has {TOKEN} too"),
+            Some(Token::Environment(_)) if is_url(endpoint) => format!(" that has {TOKEN} too"),
             _ => String::new(),
         };
         let folder = match program() {

@@ -132,6 +132,23 @@ fn a_token_of_the_environment_is_asked_for_and_not_shown() {
     assert!(!server.banner.contains("s3cret"), "{}", server.banner);
 }
 
+#[test]
+fn a_token_of_the_environment_is_not_wanted_where_it_is_not_checked() {
+    for (listen, wanted) in [
+        ("tcp://127.0.0.1:0", false),
+        ("http://127.0.0.1:0/rpc", true),
+    ] {
+        let mut command = caudal(&["serve", "--listen", listen]);
+        command.env("CAUDAL_TOKEN", "s3cret");
+        let banner = &Served::start(command).banner;
+        assert_eq!(
+            banner.contains("that has CAUDAL_TOKEN too"),
+            wanted,
+            "{banner}"
+        );
+    }
+}
+
 /// A variable that was meant to keep others out, and is empty, would let them in.
 #[test]
 fn a_token_of_the_environment_that_is_none_is_refused() {
