@@ -25,7 +25,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  wrong usage: arguments, endpoint or params; or `serve` cannot listen; or `call`
-     cannot write the result to stdout
+     cannot write the result to stdout (a pipe that nobody reads is no failure)
   2  no answer within --timeout; the call may still have run
   3  not let in: the server wants a token, or another one (HTTP 401); or it does not
      let in this caller, or this Host (HTTP 403); or a proxy does not (HTTP 407)
