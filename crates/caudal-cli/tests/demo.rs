@@ -145,3 +145,16 @@ async fn whole_numbers_are_counted_to_the_last_digit() {
         assert_eq!(error.code, -32602, "{params}");
     }
 }
+
+#[tokio::test]
+async fn params_that_do_not_fit_are_told_what_would() {
+    let (peer, _server, _ticks) = connected();
+    for params in [json!({ "minuend": 5 }), json!([1]), json!(["a", 1])] {
+        let refused = peer.call::<_, Value>("subtract", &params).await;
+        let CallError::Remote(error) = refused.unwrap_err() else {
+            panic!("{params} is answered with an error");
+        };
+        let wanted = r#"two numbers are wanted: [a,b] or {"minuend":a,"subtrahend":b}"#;
+        assert_eq!(error.data, Some(json!(wanted)), "{params}");
+    }
+}

@@ -88,7 +88,10 @@ pub fn config() -> Config {
 
 /// By position or by name.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = r#"two numbers are wanted: [a,b] or {"minuend":a,"subtrahend":b}"#
+)]
 enum Subtract {
     Positional(Number, Number),
     Named(Difference),
