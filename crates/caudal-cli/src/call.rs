@@ -98,6 +98,13 @@ async fn target(call: &Call) -> Result<Target, Failure> {
         [program, args @ ..] => (for_program(&words, program, args, call)?, words.as_slice()),
     };
     let (method, params) = match rest {
+        [params, method] if is_params(params) && !is_params(method) && *method != "-" => {
+            return Err(Failure::usage(format!(
+                "the method stands before its params: {} {}",
+                params::quote(method),
+                params::quote(params),
+            )));
+        }
         [] => return Err(Failure::usage(format!("METHOD is missing; {FORMS}"))),
         [method] => (method, None),
         [method, params] => (method, Some(params::read(params).await?)),
@@ -142,7 +149,7 @@ fn endpoint_first<'w>(
             ))
         }
         [] if is_name(first) => missing(first),
-        [second, ..] if second.starts_with(['[', '{']) => missing(first),
+        [second, ..] if is_params(second) => missing(first),
         _ => failure,
     })?;
     if *endpoint.address() == Address::Stdio {
@@ -152,6 +159,11 @@ fn endpoint_first<'w>(
         ));
     }
     Ok((endpoint, rest))
+}
+
+/// Whether a word is an array or an object, or is meant to be.
+fn is_params(word: &str) -> bool {
+    word.starts_with(['[', '{'])
 }
 
 fn missing(method: &str) -> Failure {

@@ -357,6 +357,14 @@ fn wrong_usage_says_what_to_write() {
             &["call", "add", to, "[1, 2]"],
             &["caudal call tcp://127.0.0.1:1 add '[1, 2]'"],
         ),
+        (
+            &["call", to, "[1, 2]", "add"],
+            &["the method stands before its params: add '[1, 2]'"],
+        ),
+        (
+            &["call", r#"{"a":1}"#, "add", "--", "true"],
+            &["the method stands before its params: add '{\"a\":1}'"],
+        ),
         (&["call", "add"], &["ENDPOINT is missing before `add`"]),
         (&["call", "", "x"], &["endpoint is empty", "http://"]),
         (&["call", "stdio:", "x"], &["-- PROGRAM"]),
