@@ -140,6 +140,9 @@ fn endpoint_first<'w>(
     };
     let framing = call.framing.map(Into::into);
     let endpoint = endpoint::parse(first, framing, Role::Call).map_err(|failure| match rest {
+        _ if ends_in_dashes() => {
+            Failure::usage(format!("the program is missing after `--`; {FORMS}"))
+        }
         [second, further @ ..] if second.parse::<Endpoint>().is_ok() => {
             let words = [*second, *first].into_iter().chain(further.iter().copied());
             let words: Vec<_> = words.map(params::quote).collect();
@@ -159,6 +162,11 @@ fn endpoint_first<'w>(
         ));
     }
     Ok((endpoint, rest))
+}
+
+/// Whether `--` was typed last; what is parsed does not tell it from nothing.
+fn ends_in_dashes() -> bool {
+    std::env::args_os().last().is_some_and(|word| word == "--")
 }
 
 /// Whether a word is an array or an object, or is meant to be.

@@ -366,6 +366,10 @@ fn wrong_usage_says_what_to_write() {
             &["the method stands before its params: add '{\"a\":1}'"],
         ),
         (&["call", "add"], &["ENDPOINT is missing before `add`"]),
+        (
+            &["call", "add", "[1,2]", "--"],
+            &["the program is missing after `--`", "-- PROGRAM [ARGS]"],
+        ),
         (&["call", "", "x"], &["endpoint is empty", "http://"]),
         (&["call", "stdio:", "x"], &["-- PROGRAM"]),
         (&["call", to, "x", "--", "true"], &["two endpoints"]),
