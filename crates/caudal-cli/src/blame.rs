@@ -41,7 +41,13 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
         return not_secured(error);
     }
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<StatusError>()) {
-        return refused_by(error.status.as_u16().into(), &error.body);
+        return match refused_by(error.status.as_u16().into(), &error.body) {
+            // It may be there, and take a POST only.
+            (exit, PATH_HINT) if matches!(endpoint.address(), Address::WebSocket { .. }) => {
+                (exit, UPGRADE_HINT)
+            }
+            refused => refused,
+        };
     }
     match cause.kind() {
         io::ErrorKind::InvalidData => (Exit::Protocol, HTTP_HINT),
@@ -320,6 +326,9 @@ fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static st
 }
 
 const PATH_HINT: &str = "is it a JSON-RPC server, at this path?";
+/// The same where a WebSocket was asked for.
+const UPGRADE_HINT: &str = "is it a JSON-RPC server, at this path? without WebSocket it is called \
+                            as http:// or https://";
 /// The same where not even HTTP was heard.
 const HTTP_HINT: &str =
     "is it a JSON-RPC server, at this path? with TLS it is called as https:// or wss://";

@@ -329,6 +329,20 @@ fn what_http_says_instead_of_an_answer_is_shown() {
 }
 
 #[test]
+fn a_server_without_websocket_may_be_called_by_http() {
+    for status in ["404 Not Found", "405 Method Not Allowed", "200 OK"] {
+        for way in 0..2 {
+            let response = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nno");
+            let (address, _server) = answering(response.leak());
+            let outcome = run(&["call", &ways(&format!("{address}/"))[way], "x"]);
+            outcome.ends(6).prints("").complains(&["at this path?"]);
+            let proposed = outcome.stderr.contains("as http:// or https://");
+            assert_eq!(proposed, way == 1, "{outcome:?}");
+        }
+    }
+}
+
+#[test]
 fn a_server_that_goes_away_has_closed_the_connection() {
     for way in 0..2 {
         let (address, _server) = answering("");
