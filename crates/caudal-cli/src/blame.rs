@@ -67,6 +67,9 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
             Exit::Unreachable,
             "there is no such socket; is the server running?",
         ),
+        io::ErrorKind::PermissionDenied if is_directory(endpoint) => {
+            (Exit::Unreachable, "it is a directory; name a program in it")
+        }
         io::ErrorKind::PermissionDenied => (Exit::Unreachable, "look at the file's permissions"),
         io::ErrorKind::ConnectionRefused => (
             Exit::Unreachable,
@@ -85,6 +88,14 @@ fn is_no_socket(endpoint: &Endpoint) -> bool {
         return false;
     };
     std::fs::metadata(path).is_ok_and(|file| !file.file_type().is_socket())
+}
+
+/// Whether what should be a program is a directory.
+fn is_directory(endpoint: &Endpoint) -> bool {
+    let Address::Command { program, .. } = endpoint.address() else {
+        return false;
+    };
+    std::path::Path::new(program).is_dir()
 }
 
 /// Without TLS nothing of the server has been heard yet.

@@ -559,7 +559,8 @@ fn whoever_is_not_there_ends_with_4() {
         (&["call", &refused, "x", "--notify"], "nobody listens there"),
         (&["call", &socket, "x"], "no such socket"),
         (&["call", "x", "--", "/no/such/program"], "no such program"),
-        (&["call", "x", "--", "/"], "permissions"),
+        (&["call", "x", "--", "/"], "it is a directory"),
+        (&["call", "x", "--", "/etc/passwd"], "permissions"),
         (
             &["call", "tcp://no-such-host.invalid:1", "x"],
             "check the address",
