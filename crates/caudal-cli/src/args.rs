@@ -73,8 +73,18 @@ Examples:
   caudal serve --listen unix:/tmp/caudal.sock --framing header
   caudal call add '[1,2]' -- caudal serve --listen stdio:
 
-Methods: add, subtract, sum, echo, get_data, update, notify_hello, notify_sum, slow, fail,
-panic, ticks.start and ticks.stop.
+Methods, and their params:
+  add                               [a,b], integers
+  subtract                          [a,b] or {\"minuend\":a,\"subtrahend\":b}
+  sum                               [n,…]
+  echo                              anything or none
+  get_data                          anything or none
+  update, notify_hello, notify_sum  anything or none
+  slow                              {\"ms\":n}
+  fail                              anything or none
+  panic                             anything or none
+  ticks.start                       {\"every_ms\":1000,\"count\":10,\"wait\":false}
+  ticks.stop                        none
 
 A certificate to try https:// and wss:// with; clients trust it if SSL_CERT_FILE names it:
   openssl req -x509 -newkey rsa:2048 -nodes -days 365 -keyout key.pem -out chain.pem \\

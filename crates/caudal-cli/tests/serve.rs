@@ -372,6 +372,32 @@ fn an_internal_error_is_logged_with_the_number_of_its_answer() {
 }
 
 #[test]
+fn the_help_has_the_methods_as_their_documentation_has() {
+    let help = run(&["help", "serve"]).stdout;
+    let rows: Vec<Vec<&str>> = help
+        .lines()
+        .map(|row| row.split_whitespace().collect())
+        .collect();
+    let documented = include_str!("../src/demo/mod.rs").lines();
+    let documented = documented.filter_map(|line| line.strip_prefix("//! | `"));
+    let mut methods = Vec::new();
+    for row in documented {
+        let plain = row.replace('`', "");
+        let (name, rest) = plain.split_once(" | ").unwrap();
+        let (params, _) = rest.split_once(" | ").unwrap();
+        let row = format!("{name} {params}");
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert!(rows.contains(&words), "no `{row}` in {help}");
+        methods.extend(name.split(", ").map(str::to_owned));
+    }
+    let router = caudal_cli::demo::router();
+    let mut served: Vec<&str> = router.names().collect();
+    served.sort_unstable();
+    methods.sort_unstable();
+    assert_eq!(methods, served);
+}
+
+#[test]
 fn stdout_has_nothing_but_the_protocol() {
     let command = caudal(&["serve", "--listen", "stdio:"]);
     let outcome = finish(command, &format!("{ADD}\n{ADD}\n"));
