@@ -12,10 +12,11 @@ use crate::params::quote;
 
 const TICKS: &str = r#"'{"every_ms":300,"count":3,"wait":true}'"#;
 
-/// The whole text; writing to a string does not fail.
-pub(crate) fn text(endpoint: &Endpoint, token: Option<&Token>) -> String {
+/// The whole text; writing to a string does not fail. `cert` is the file that has the
+/// certificate, where there is TLS.
+pub(crate) fn text(endpoint: &Endpoint, token: Option<&Token>, cert: Option<&Path>) -> String {
     let mut text = format!("caudal serves its demo methods on {endpoint}\n");
-    let tries = tries(endpoint, token);
+    let tries = tries(endpoint, token, cert);
     if !tries.is_empty() {
         // The shell of another terminal does not know this one's environment.
         let set = match token {
@@ -46,7 +47,7 @@ pub(crate) fn text(endpoint: &Endpoint, token: Option<&Token>) -> String {
 }
 
 /// Commands to try.
-fn tries(endpoint: &Endpoint, token: Option<&Token>) -> Vec<String> {
+fn tries(endpoint: &Endpoint, token: Option<&Token>, cert: Option<&Path>) -> Vec<String> {
     let caudal = program();
     let reached = reached(endpoint);
     let url = match endpoint.address() {
@@ -76,6 +77,7 @@ fn tries(endpoint: &Endpoint, token: Option<&Token>) -> Vec<String> {
         true => "s",
         false => "",
     };
+    let trust = cert.map(trusting).unwrap_or_default();
     let call = |to: &str, rest: &str| format!("{caudal} call {} {rest}{flag}", quote(to));
     vec![
         call(&format!("http{s}://{rest}"), "add '[1,2]'"),
@@ -92,11 +94,18 @@ fn tries(endpoint: &Endpoint, token: Option<&Token>) -> Vec<String> {
             &format!("ticks.start {TICKS} --verbose"),
         ),
         format!(
-            "curl {}{header} -H 'Content-Type: application/json' -d '{}'",
+            "curl {}{trust}{header} -H 'Content-Type: application/json' -d '{}'",
             quote(&format!("http{s}://{rest}")),
             r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#,
         ),
     ]
+}
+
+/// The flag by which curl trusts it. The path is whole, as the other terminal may be in
+/// another folder.
+fn trusting(cert: &Path) -> String {
+    let path = std::path::absolute(cert).unwrap_or(cert.to_owned());
+    format!(" --cacert {}", quote(&path.to_string_lossy()))
 }
 
 /// How this program is called.
@@ -206,11 +215,11 @@ mod tests {
     #[test]
     fn commands_carry_the_token() {
         let here = endpoint("http://127.0.0.1:1/rpc");
-        let typed = tries(&here, Some(&Token::Typed("it's".to_owned())));
+        let typed = tries(&here, Some(&Token::Typed("it's".to_owned())), None);
         for line in &typed {
             assert!(line.contains(r"it'\''s"), "{line}");
         }
-        let environment = tries(&here, Some(&Token::Environment("secret".to_owned())));
+        let environment = tries(&here, Some(&Token::Environment("secret".to_owned())), None);
         for line in &environment {
             assert!(
                 line.contains("$CAUDAL_TOKEN") && !line.contains("secret"),

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use caudal::http::{Allowed, Options};
@@ -26,7 +26,7 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
     let endpoint = endpoint(&serve)?;
     let token = Token::find(serve.token)?;
     let mut options = options(&endpoint, token.as_ref(), serve.allow_host)?;
-    options.tls = tls(&endpoint, serve.cert.zip(serve.key))?;
+    options.tls = tls(&endpoint, serve.cert.as_deref().zip(serve.key.as_deref()))?;
     log::show();
     if *endpoint.address() == Address::Stdio {
         return on_stdio(&endpoint, signals).await;
@@ -38,7 +38,7 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
         listen = listen.allow_remote();
     }
     let server = listen.await.map_err(|error| not_listening(&error))?;
-    announce(server.endpoint(), token.as_ref());
+    announce(server.endpoint(), token.as_ref(), serve.cert.as_deref());
     tokio::select! {
         () = server.wait() => return Ok(Exit::Ok),
         () = signals.next() => {}
@@ -62,7 +62,7 @@ async fn on_stdio(endpoint: &Endpoint, mut signals: Signals) -> Result<Exit, Fai
             cause,
         })
     })?;
-    announce(endpoint, None);
+    announce(endpoint, None, None);
     let peer = Peer::start_with(stdio, demo::router(), config);
     tokio::select! {
         reason = peer.closed() => return ended(&reason),
@@ -116,10 +116,7 @@ fn endpoint(serve: &Serve) -> Result<Endpoint, Failure> {
 }
 
 /// Who the server is: needed where there is TLS, and of no use elsewhere.
-fn tls(
-    endpoint: &Endpoint,
-    files: Option<(PathBuf, PathBuf)>,
-) -> Result<Option<ServerTls>, Failure> {
+fn tls(endpoint: &Endpoint, files: Option<(&Path, &Path)>) -> Result<Option<ServerTls>, Failure> {
     match (endpoint::is_secure(endpoint), files) {
         (true, Some((cert, key))) => match ServerTls::read(cert, key) {
             Ok(tls) => {
@@ -185,8 +182,8 @@ fn options(
 }
 
 /// Says where it listens: on stdout, unless that belongs to the protocol.
-fn announce(endpoint: &Endpoint, token: Option<&Token>) {
-    let text = banner::text(endpoint, token);
+fn announce(endpoint: &Endpoint, token: Option<&Token>, cert: Option<&Path>) {
+    let text = banner::text(endpoint, token, cert);
     let mut out: Box<dyn Write> = match endpoint.address() {
         Address::Stdio => Box::new(io::stderr()),
         _ => Box::new(io::stdout()),

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::string_slice, reason = "a test may")]
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa};
-use support::{Scratch, Served, caudal, finish, path, run, shell};
+use support::{Scratch, Served, caudal, finish, paste, path, run, shell};
 
 mod support;
 
@@ -57,6 +57,24 @@ fn what_it_says_works_when_pasted_where_its_certificate_is_trusted() {
             let outcome = run(&["call", &plain, "add", "[1,2]"]);
             outcome.prints("").complains(&["https:// or wss://"]);
         }
+    }
+}
+
+#[test]
+fn its_line_for_curl_works_when_pasted_elsewhere() {
+    if paste("curl --version").code != Some(0) {
+        eprintln!("NOT COUNTED: there is no curl");
+        return;
+    }
+    let (cert, key) = certificate();
+    for listen in ["https://127.0.0.1:0/rpc", "wss://127.0.0.1:0/rpc"] {
+        let mut serve = caudal(&["serve", "--listen", listen, "--cert", "cert.pem"]);
+        serve.arg("--key").arg(&*key);
+        serve.current_dir(cert.parent().unwrap());
+        let server = Served::start(serve);
+        let line = server.tries().pop().unwrap();
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":3}"#;
+        paste(&format!("{line} -s")).ends(0).prints(answer);
     }
 }
 
