@@ -57,6 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route_service("/rpc", rpc.clone())
         .layer(CompressionLayer::new())
         .layer(cors)
+        // What it traces shows where a subscriber is installed; none is here.
         .layer(TraceLayer::new_for_http());
 
     let address = std::env::args().nth(1);
