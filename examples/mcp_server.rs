@@ -4,6 +4,7 @@
 //! `target/release/examples/mcp_server` to an MCP client as a command. Or start it
 //! with `http://127.0.0.1:4300/mcp`, and give the client that URL.
 
+use std::error::Error;
 use std::time::Duration;
 
 use caudal::{Address, CallError, Config, Context, Dialect, Peer, Router};
@@ -82,6 +83,14 @@ async fn count(peer: &Peer, token: Option<Value>, to: u32) -> Result<String, Cal
     Ok(text)
 }
 
+/// An error and its causes, in one line: the first alone does not say what to do.
+fn told(error: &CallError) -> String {
+    let first: &dyn Error = error;
+    let causes = std::iter::successors(Some(first), |&error| error.source());
+    let causes: Vec<_> = causes.map(ToString::to_string).collect();
+    causes.join(": ")
+}
+
 /// What a tool says, or why it cannot.
 async fn run(peer: &Peer, call: ToolCall) -> Result<String, String> {
     match call.name.as_str() {
@@ -104,12 +113,12 @@ async fn run(peer: &Peer, call: ToolCall) -> Result<String, String> {
         "count" => {
             let Count { to } = arguments(call.arguments)?;
             let counted = count(peer, call.meta.progress_token, to).await;
-            counted.map_err(|error| error.to_string())
+            counted.map_err(|error| told(&error))
         }
         "roots" => {
             // The client is asked while its own call is still open.
             let asked = peer.call("roots/list", json!({})).await;
-            let Roots { roots } = asked.map_err(|error: CallError| error.to_string())?;
+            let Roots { roots } = asked.map_err(|error| told(&error))?;
             let uris: Vec<_> = roots.into_iter().map(|root| root.uri).collect();
             Ok(uris.join(" "))
         }

@@ -485,6 +485,19 @@ fn an_mcp_server_lists_and_calls_its_tools() {
 }
 
 #[test]
+fn an_mcp_tool_that_fails_says_why_to_the_last_cause() {
+    let mut server = Program::start("mcp_server", &[]);
+    server.request(1, "tools/call", tool("roots", json!({})));
+    let asked = server.receive();
+    assert_eq!(asked["method"], "roots/list");
+    server.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {}}).to_string());
+    let result = server.receive()["result"].clone();
+    assert_eq!(result["isError"], true);
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains(": missing field `roots`"), "{text}");
+}
+
+#[test]
 fn an_mcp_call_that_is_cancelled_has_no_answer() {
     let mut server = Program::start("mcp_server", &[]);
     let began = Instant::now();
