@@ -45,6 +45,15 @@ pub(crate) fn parse(text: &str, framing: Option<Framing>, role: Role) -> Result<
                 "the endpoint is empty; write one such as {EXAMPLE}, tcp://127.0.0.1:4100 or \
                  unix:PATH"
             ),
+            // A program cannot be served.
+            EndpointError::NoScheme(text, hint)
+                if role == Role::Serve && hint.starts_with("cmd:") =>
+            {
+                format!(
+                    "`{text}` is no endpoint; write one such as {EXAMPLE}, tcp://127.0.0.1:4100 \
+                     or unix:PATH"
+                )
+            }
             EndpointError::UnknownScheme(text) => format!(
                 "`{text}` has an unknown scheme; use one of {}",
                 role.schemes()
@@ -55,7 +64,7 @@ pub(crate) fn parse(text: &str, framing: Option<Framing>, role: Role) -> Result<
     with_framing(endpoint, framing)
 }
 
-pub(crate) const EXAMPLE: &str = "http://127.0.0.1:4100/rpc";
+const EXAMPLE: &str = "http://127.0.0.1:4100/rpc";
 
 pub(crate) fn with_framing(
     endpoint: Endpoint,

@@ -12,7 +12,7 @@ use caudal_cli::demo;
 
 use crate::args::Serve;
 use crate::banner;
-use crate::endpoint::{self, EXAMPLE, Role, TOKEN, Token, is_url};
+use crate::endpoint::{self, Role, TOKEN, Token, is_url};
 use crate::exit::{Exit, Failure, chain, complain};
 use crate::log;
 use crate::params::quote;
@@ -100,12 +100,6 @@ fn endpoint(serve: &Serve) -> Result<Endpoint, Failure> {
             ),
             Err(_) => format!("unexpected argument `{word}`; see `caudal help serve`"),
         }));
-    }
-    if !serve.listen.is_empty() && !serve.listen.contains(':') {
-        return Err(Failure::usage(format!(
-            "`{}` is no endpoint; write one such as {EXAMPLE}, tcp://127.0.0.1:4100 or unix:PATH",
-            serve.listen,
-        )));
     }
     let endpoint = endpoint::parse(&serve.listen, framing, Role::Serve)?;
     let (Address::Http { url, .. } | Address::WebSocket { url }) = endpoint.address() else {

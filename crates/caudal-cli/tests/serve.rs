@@ -494,11 +494,16 @@ fn cargo_runs_this_program() {
 
 #[test]
 fn what_cannot_be_served_is_not_proposed() {
-    let outcome = run(&["serve", "--listen", "foo"]);
-    outcome
-        .ends(1)
-        .complains(&["`foo`", "http://127.0.0.1:4100/rpc"]);
-    assert!(!outcome.stderr.contains("cmd:"), "{outcome:?}");
+    for (listen, proposed) in [
+        ("foo", "tcp://127.0.0.1:4100 or unix:PATH"),
+        ("foo bar:1", "tcp://127.0.0.1:4100 or unix:PATH"),
+        ("/tmp/a.sock", "try `unix:/tmp/a.sock`"),
+        ("localhost:4100/rpc", "try `http://localhost:4100/rpc`"),
+    ] {
+        let outcome = run(&["serve", "--listen", listen]);
+        outcome.ends(1).complains(&[listen, proposed]);
+        assert!(!outcome.stderr.contains("cmd:"), "{outcome:?}");
+    }
 }
 
 #[test]
