@@ -17,13 +17,15 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use caudal::transport::{Child, ExitError, Stderr};
-use caudal::{CallError, CloseReason, Endpoint, Error, Framing, Peer, RawValue, Router, connect};
+use caudal::{
+    CallError, CloseReason, Config, Endpoint, Error, Framing, Peer, RawValue, Router, connect,
+};
 use rustix::fs::{OFlags, fcntl_getfl};
 use serde_json::{Value, json};
 
@@ -489,6 +491,62 @@ async fn a_child_that_reads_no_more_says_why_in_the_end() {
         panic!("{error:?}");
     };
     assert_eq!(exit(&reason).status.code(), Some(4));
+}
+
+#[tokio::test]
+async fn a_call_to_a_child_that_reads_no_more_and_lives_on_fails() {
+    let peer = connect("cmd:sh -c 'exec 0<&-; sleep 60'").await.unwrap();
+    tokio::time::sleep(ms(100)).await;
+    let call = peer.call::<_, ()>("x", ()).timeout(Duration::ZERO);
+    let error = within(call).await.unwrap_err();
+    assert!(matches!(error, CallError::Closed(_)), "{error:?}");
+    let reason = within(peer.closed()).await;
+    let why = reason.source().unwrap().to_string();
+    assert_eq!(why, "`sh` reads its input no more");
+}
+
+/// Neither is it read, since nothing more can be sent.
+#[tokio::test]
+async fn a_child_that_ends_with_answers_due_is_noticed() {
+    let router = Router::new().method("big", || Ok("x".repeat(200_000)));
+    let mut config = Config::default();
+    (config.limits.output, config.limits.in_flight) = (1000, 4);
+    let script = r#"for n in 1 2 3 4 5 6 7 8 9; do
+        echo "{\"jsonrpc\":\"2.0\",\"id\":$n,\"method\":\"big\"}"
+    done; sleep 0.3; exit 4"#;
+    let peer = Peer::start_with(spawn(script, Stderr::Inherit), router, config);
+    let reason = within(peer.closed()).await;
+    let why = reason.source().unwrap().to_string();
+    assert_eq!(why, "`sh` ended: exit status: 4");
+}
+
+/// Also if something was to be sent to it then.
+#[tokio::test]
+async fn what_a_child_said_before_it_ended_is_served() {
+    for writes in [false, true] {
+        let served = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&served);
+        let router = Router::new().notification("log", move || {
+            let count = Arc::clone(&count);
+            async move {
+                tokio::time::sleep(ms(100)).await;
+                count.fetch_add(1, SeqCst);
+            }
+        });
+        let script = r#"for n in 1 2 3; do echo '{"jsonrpc":"2.0","method":"log"}'; done"#;
+        let child = spawn(script, Stderr::Inherit);
+        // It has ended by then.
+        tokio::time::sleep(ms(100)).await;
+        let peer = Peer::start(child, router);
+        if writes {
+            peer.notify("x", ()).await.unwrap();
+        }
+        let reason = within(peer.closed()).await;
+        assert!(exit(&reason).status.success(), "{reason}");
+        // Who cannot be written to is gone, and is not waited for.
+        let most = if writes { 1..=3 } else { 3..=3 };
+        assert!(most.contains(&served.load(SeqCst)), "{reason}");
+    }
 }
 
 #[tokio::test]

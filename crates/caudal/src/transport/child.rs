@@ -90,6 +90,8 @@ pub struct Child {
     ending: Option<Ending>,
     /// How it ended, and until when its last words may still come.
     ended: Option<(ExitStatus, Pin<Box<Sleep>>)>,
+    /// Until when it may go on without reading.
+    deaf: Option<Pin<Box<Sleep>>>,
 }
 
 /// How far the end of a child has come.
@@ -160,6 +162,7 @@ impl Child {
             grace: GRACE,
             ending: None,
             ended: None,
+            deaf: None,
         })
     }
 
@@ -236,6 +239,24 @@ impl Child {
         Poll::Ready(*status)
     }
 
+    /// It reads no more. How it ends says more than a broken pipe, if it does so soon.
+    fn poll_deaf(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let broken = io::ErrorKind::BrokenPipe;
+        if let Poll::Ready(Err(error)) = self.poll_exit(cx) {
+            return Poll::Ready(error);
+        }
+        if let Some((status, patience)) = &mut self.ended {
+            // What it has said before is read meanwhile, if it can be.
+            ready!(patience.as_mut().poll(cx));
+            let status = *status;
+            return Poll::Ready(io::Error::new(broken, self.exit(status)));
+        }
+        let patience = || Box::pin(sleep(GRACE));
+        ready!(self.deaf.get_or_insert_with(patience).as_mut().poll(cx));
+        let deaf = format!("`{}` reads its input no more", self.name);
+        Poll::Ready(io::Error::new(broken, deaf))
+    }
+
     fn exit(&self, status: ExitStatus) -> ExitError {
         let tail = self
             .tail
@@ -296,7 +317,7 @@ impl Transport for Child {
         // Its output has ended; how it ended itself is the reason.
         let status = ready!(self.poll_end(cx))?;
         let exit = self.exit(status);
-        Poll::Ready(Err(ReceiveError::Closed(match status.success() {
+        Poll::Ready(Err(ReceiveError::Ended(match status.success() {
             true => CloseReason::remote_with(exit),
             false => CloseReason::failed(exit),
         })))
@@ -311,8 +332,7 @@ impl Transport for Child {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
         match ready!(stream.poll_send(cx, out)) {
-            // It reads no more. Its exit status says more than a broken pipe.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Poll::Pending,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.poll_deaf(cx).map(Err),
             sent => Poll::Ready(sent),
         }
     }

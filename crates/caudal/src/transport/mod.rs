@@ -53,7 +53,9 @@ pub trait Transport: Send + Unpin + 'static {
     /// not called again.
     ///
     /// # Errors
-    /// See [`ReceiveError`]. After one that is not fatal, it is called again.
+    /// See [`ReceiveError`]. After one that is not fatal, it is called again. Who can say
+    /// more of the end than `None` does returns [`ReceiveError::Ended`]; what cannot be
+    /// read though more may have been sent is [`ReceiveError::Closed`].
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>>;
 
     /// The first bytes of a frame that was too large, when
@@ -165,7 +167,10 @@ pub enum ReceiveError {
     /// A message was passed over that could not be read, and the next one can be. It is
     /// counted as [`dropped`](crate::Stats::dropped); the other side is not told.
     Dropped,
-    /// The connection cannot be read any more.
+    /// The other side has ended, for this reason, and all that it sent was received. As
+    /// after `None`, what runs may finish, and what waits to be sent is still sent.
+    Ended(CloseReason),
+    /// The connection cannot be read any more, and ends at once.
     Closed(CloseReason),
 }
 

@@ -159,6 +159,7 @@ impl<'t> Driver<'t> {
                     core.exchange().bad_frame(&error);
                     core.input_ended(CloseReason::failed(error));
                 }
+                Poll::Ready(Err(ReceiveError::Ended(reason))) => core.input_ended(reason),
                 Poll::Ready(Err(ReceiveError::Dropped)) => core.link.stats.dropped(1),
                 Poll::Ready(Err(ReceiveError::Closed(reason))) => break Err(reason),
             }
