@@ -1263,6 +1263,15 @@ async fn of_servers_that_start_at_once_on_a_path_one_has_it() {
 /// Who answers and hangs up has answered, though we find out by a write that fails.
 #[tokio::test]
 async fn answers_that_came_before_a_write_failed_are_heard() {
+    answers_before_a_write_fails(false).await;
+}
+
+#[tokio::test]
+async fn answers_that_came_before_a_write_failed_are_heard_in_a_shutdown() {
+    answers_before_a_write_fails(true).await;
+}
+
+async fn answers_before_a_write_fails(shuts_down: bool) {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::sync::mpsc;
 
@@ -1298,6 +1307,9 @@ async fn answers_that_came_before_a_write_failed_are_heard() {
     go.send(()).unwrap();
     is_gone.recv().unwrap();
     peer.notify("more", ()).await.unwrap();
+    if shuts_down {
+        within(peer.shutdown(Duration::from_secs(5))).await;
+    }
     for call in calls {
         assert_eq!(within(call).await.unwrap().unwrap(), 7);
     }

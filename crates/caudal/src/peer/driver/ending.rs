@@ -65,7 +65,15 @@ impl Core {
     pub(super) fn mute(&mut self, error: io::Error) {
         self.muted = true;
         self.refusing = true;
-        self.ending = Some((CloseReason::failed(error), Instant::now() + FLUSH));
+        let end = Instant::now() + FLUSH;
+        self.ending = Some(match self.ending.take() {
+            // It was about to end for another reason, and by then.
+            Some((reason, limit)) => {
+                self.unsendable = Some(error);
+                (reason, limit.min(end))
+            }
+            None => (CloseReason::failed(error), end),
+        });
         if !self.link.reconnects() {
             self.link.set_state(State::Draining);
         }

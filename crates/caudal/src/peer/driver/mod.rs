@@ -230,7 +230,7 @@ impl<'t> Driver<'t> {
                 Ok(())
             }
             Poll::Ready(Err(error))
-                if core.ending.is_none() && is_gone(&error) && core.link.has_pending() =>
+                if !core.input_is_over() && is_gone(&error) && core.link.has_pending() =>
             {
                 core.mute(error);
                 Ok(())
