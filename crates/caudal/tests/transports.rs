@@ -1316,3 +1316,39 @@ async fn answers_before_a_write_fails(shuts_down: bool) {
     let reason = within(peer.closed()).await;
     assert!(!reason.is_local(), "{reason}");
 }
+
+/// A socket that is closed while something is unread is reset.
+#[tokio::test]
+async fn what_a_server_said_last_is_heard_though_its_client_was_speaking() {
+    for kind in [Tcp, Unix] {
+        let (endpoint, _scratch) = listen(kind, Framing::Line);
+        let server = serve(endpoint, Router::new()).await.unwrap();
+        let heard = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&heard);
+        let router = Router::new().notification("log", move || {
+            let count = Arc::clone(&count);
+            async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                count.fetch_add(1, SeqCst);
+            }
+        });
+        let connecting = connect(server.endpoint().clone()).router(router);
+        let client = connecting.await.unwrap();
+        eventually("it is served", || !server.peers().is_empty()).await;
+        let speaker = client.clone();
+        let speaks = tokio::spawn(async move {
+            let text = "x".repeat(10_000);
+            while speaker.notify("chatter", (&text,)).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        for _ in 0..3 {
+            server.peers()[0].notify("log", ()).await.unwrap();
+        }
+        within(server.shutdown(Duration::from_secs(1))).await;
+        let reason = within(client.closed()).await;
+        within(speaks).await.unwrap();
+        assert_eq!(heard.load(SeqCst), 3, "{kind:?}: {reason:?}");
+    }
+}

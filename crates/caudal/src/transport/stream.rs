@@ -75,8 +75,9 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
         self
     }
 
-    /// Waits for the other side's end when it is closed: a socket of TCP that is closed
-    /// while bytes are unread is reset, and what it was given last is lost with it.
+    /// Waits for the other side's end when it is closed: a socket that is closed while
+    /// bytes are unread is reset, and over TCP what it was given last is lost with it. Over
+    /// a Unix socket the other side sees a failure before it, and may read no further.
     pub(super) fn lingering(mut self) -> Self {
         self.resets = true;
         self

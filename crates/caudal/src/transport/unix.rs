@@ -34,7 +34,9 @@ fn stream(
     framing: Framing,
     max_message: usize,
 ) -> Stream<UnixStream> {
-    Stream::new(socket, framing, max_message).with_remote(format!("unix:{}", path.display()))
+    Stream::new(socket, framing, max_message)
+        .with_remote(format!("unix:{}", path.display()))
+        .lingering()
 }
 
 /// Listens on a path, and removes it in the end.
