@@ -797,6 +797,43 @@ async fn a_call_that_was_never_sent_has_not_run() {
     assert!(!error.may_have_run(), "{error:?}");
 }
 
+/// It was sent before the gap, though not again.
+#[tokio::test]
+async fn an_idempotent_call_that_was_sent_once_may_have_run() {
+    for closes in [false, true] {
+        let mut puppet = Puppet::new().await;
+        let mut backoff = quick();
+        backoff.tries = (!closes).then_some(2);
+        let connecting = connect(puppet.endpoint()).reconnect(backoff);
+        let peer = connecting.await.unwrap();
+        let mut line = puppet.accept().await;
+        let waiting = idempotent(&peer, "transfer");
+        hear(&mut line).await;
+        puppet.leave();
+        drop(line);
+        if closes {
+            until(&mut peer.watch(), is_connecting).await;
+            peer.close();
+        }
+        let error = within(waiting).await.unwrap().unwrap_err();
+        assert!(matches!(error, CallError::Closed(_)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_gap_counts_only_calls_that_may_have_run() {
+    let puppet = Puppet::new().await;
+    let (peer, line, mut told) = linked(&puppet).await;
+    let mut batch = peer.batch();
+    let reply = batch.call::<_, ()>("x", ()).unwrap();
+    drop(line);
+    let _line = puppet.accept().await;
+    let gap = within(told.recv()).await.unwrap();
+    let error = within(reply).await.unwrap_err();
+    assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
+    assert_eq!(gap.failed, 0);
+}
+
 #[tokio::test]
 async fn messages_that_are_lost_with_a_connection_are_counted() {
     let puppet = Puppet::new().await;

@@ -58,7 +58,7 @@ impl Link {
                 None => lose.push((waiting.id, key, unsent)),
             }
         }
-        let failed = lose.len();
+        let failed = lose.iter().filter(|(_, _, unsent)| !unsent).count();
         let kept = keep.iter().filter(|(_, _, _, unsent)| *unsent).count();
         let lost = frames(self.framing, &old).saturating_sub(kept);
         self.stats.dropped(lost as u64);
@@ -68,13 +68,14 @@ impl Link {
             wakers.extend(shared.settle(key, Err(closed(reason, unsent))));
         }
         keep.sort_unstable();
-        for (_, key, frame, _) in keep {
+        for (_, key, frame, unsent) in keep {
             let out = &mut shared.out.text;
             let start = out.len();
             out.extend_from_slice(&frame);
             if let Some(waiting) = shared.calls.get_mut(key) {
                 waiting.place = start..out.len();
                 waiting.written = Some(taken);
+                waiting.repeated |= !unsent;
             }
         }
         shared.unsent = 0;

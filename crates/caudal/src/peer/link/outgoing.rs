@@ -27,6 +27,8 @@ pub(super) struct Waiting {
     /// Its frame, if it may be sent again.
     pub(super) again: Option<Box<[u8]>>,
     pub(super) extend: Option<Box<Extension>>,
+    /// Whether an earlier connection has taken it over.
+    pub(super) repeated: bool,
 }
 
 pub(super) enum Outcome {
@@ -169,6 +171,7 @@ impl Link {
             place: 0..0,
             again: None,
             extend: options.extend.take(),
+            repeated: false,
         });
         shared.made += 1;
         self.stats.called();
@@ -353,7 +356,9 @@ impl Shared {
         let mut wakers = Vec::new();
         for (key, _) in failed {
             let piece = self.calls.get(key).and_then(|call| self.own_piece(call));
-            wakers.extend(self.settle(key, Err(closed(reason, piece.is_some()))));
+            let repeated = self.calls.get(key).is_some_and(|call| call.repeated);
+            let unsent = piece.is_some() && !repeated;
+            wakers.extend(self.settle(key, Err(closed(reason, unsent))));
             piece.into_iter().for_each(|piece| self.cut(piece));
         }
         wakers
