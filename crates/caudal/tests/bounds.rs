@@ -571,6 +571,19 @@ async fn many_unsent_calls_may_be_given_up_at_once() {
     assert_eq!(peer.stats().pending, 0);
 }
 
+#[tokio::test]
+async fn notifications_of_a_batch_are_no_requests_in_flight() {
+    let (router, gate, _) = gated();
+    let mut config = Config::default();
+    config.limits.in_flight = 2;
+    let (_server, mut raw) = Raw::serve(router, config);
+    let hold = r#"{"jsonrpc":"2.0","method":"hold"}"#;
+    raw.send(&format!("[{hold},{hold},{}]", call(1, "add", "[1,2]")))
+        .await;
+    assert_eq!(raw.json().await[0]["result"], 3);
+    gate.add_permits(2);
+}
+
 /// A call is found by its id, however many run; to look at each would take minutes.
 #[tokio::test]
 async fn many_calls_may_be_cancelled_at_once() {

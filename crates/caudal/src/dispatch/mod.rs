@@ -289,7 +289,7 @@ fn batch(
 ) -> Dispatched {
     let (link, caller) = (exchange.link, exchange.caller);
     let mut batch = Batch::with_room(entries.len());
-    let (mut calls, mut cancelled) = (Vec::new(), Vec::new());
+    let (mut calls, mut cancelled, mut open) = (Vec::new(), Vec::new(), 0);
     for message in entries {
         // It may mean one of this very batch, none of which goes on yet.
         if let Message::Notification(Notification { method, params, .. }) = message
@@ -303,7 +303,7 @@ fn batch(
         let mut inner = Exchange::for_entry(link, &mut batch.text);
         inner.caller = caller;
         inner.trace = traces.next(message);
-        let full = link.is_full(calls.len()) || link.owes_too_much(inner.out.len());
+        let full = link.is_full(open) || link.owes_too_much(inner.out.len());
         let waits = match message {
             Message::Request(request) if full => {
                 inner.turn_away(request.id, false);
@@ -316,7 +316,10 @@ fn batch(
         };
         match waits {
             Some((true, notification)) => calls.push((None, notification)),
-            Some((false, request)) => calls.push((Some(batch.leave_open(place)), request)),
+            Some((false, request)) => {
+                open += 1;
+                calls.push((Some(batch.leave_open(place)), request));
+            }
             None => batch.end(place),
         }
     }
