@@ -584,6 +584,24 @@ async fn notifications_of_a_batch_are_no_requests_in_flight() {
     gate.add_permits(2);
 }
 
+#[tokio::test]
+async fn an_invalid_answer_does_not_wait_for_room() {
+    let mut config = Config::default();
+    config.limits.output = 1000;
+    let (peer, mut raw) = Raw::serve_through(100, Router::new(), config);
+    let waiting = peer.clone();
+    let waiting = tokio::spawn(async move { waiting.call::<_, i64>("x", ()).await });
+    let id = raw.json().await["id"].clone();
+    peer.notify("fills", ("x".repeat(5000),)).await.unwrap();
+    sleep(Duration::from_millis(50)).await;
+    let error = json!({"code": 1, "message": "both"});
+    let both = json!({"jsonrpc": "2.0", "id": id, "result": 1, "error": error});
+    raw.send(&both.to_string()).await;
+    let error = timeout(Duration::from_secs(5), waiting).await.unwrap();
+    let error = error.unwrap().unwrap_err();
+    assert!(matches!(error, CallError::Response(_)), "{error:?}");
+}
+
 /// A call is found by its id, however many run; to look at each would take minutes.
 #[tokio::test]
 async fn many_calls_may_be_cancelled_at_once() {

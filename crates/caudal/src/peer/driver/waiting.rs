@@ -45,7 +45,12 @@ impl Core {
                 return;
             }
         }
-        if link.is_output_full(self.out.len()) && !matches!(message, Message::Response(_)) {
+        let answers = match &message {
+            Message::Response(_) => true,
+            Message::Invalid(invalid) => invalid.kind == caudal_core::InvalidKind::Response,
+            _ => false,
+        };
+        if link.is_output_full(self.out.len()) && !answers {
             // Even a refusal needs room; reading stops when the queue is full.
             self.push(frame, &message);
             return;
