@@ -602,6 +602,28 @@ async fn an_invalid_answer_does_not_wait_for_room() {
     assert!(matches!(error, CallError::Response(_)), "{error:?}");
 }
 
+/// Each client has one call at a time, and gives none up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn blocking_work_that_has_ended_outlives_nothing() {
+    let mut config = Config::default();
+    config.limits.in_flight = 1;
+    let router = Router::new().method("quick", Method::blocking(|| Ok(1)));
+    let serving = caudal::serve("tcp://127.0.0.1:0", router).config(config);
+    let server = serving.await.unwrap();
+    let clients = (0..4).map(|_| {
+        let endpoint = server.endpoint().clone();
+        tokio::spawn(async move {
+            let peer = caudal::connect(endpoint).await.unwrap();
+            for _ in 0..1000 {
+                peer.call::<_, i64>("quick", ()).await.unwrap();
+            }
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.await.unwrap();
+    }
+}
+
 /// A call is found by its id, however many run; to look at each would take minutes.
 #[tokio::test]
 async fn many_calls_may_be_cancelled_at_once() {

@@ -87,6 +87,9 @@ struct Abandoned<R>(Arc<Job>, tokio::task::JoinHandle<R>);
 
 impl<R> Drop for Abandoned<R> {
     fn drop(&mut self) {
+        if self.0.state.load(Ordering::Acquire) == DONE {
+            return;
+        }
         self.0.enter();
         let order = Ordering::AcqRel;
         let state = &self.0.state;
