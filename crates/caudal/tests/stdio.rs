@@ -752,6 +752,16 @@ async fn a_child_that_closes_its_output_is_made_to_end() {
 }
 
 #[tokio::test]
+async fn a_child_may_speak_until_it_ends() {
+    // More than a pipe holds: who writes it where nobody reads dies, or waits for ever.
+    let script = "cat >/dev/null; head -c 1000000 /dev/zero || exit 3; exit 7";
+    let peer = Peer::start(spawn(script, Stderr::Inherit), Router::new());
+    peer.close();
+    let reason = within(peer.closed()).await;
+    assert_eq!(exit(&reason).status.code(), Some(7));
+}
+
+#[tokio::test]
 async fn a_child_may_be_given_longer_to_end() {
     let slow = Endpoint::command("sh", ["-c", "cat >/dev/null; sleep 2.5; exit 7"]);
     let peer = connect(slow).grace(Duration::from_secs(20)).await.unwrap();

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use caudal_core::{CloseReason, Framing};
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Join};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, Join, ReadBuf};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
@@ -77,6 +77,8 @@ const TAIL: usize = 8 << 10;
 pub struct Child {
     /// Gone when the connection is closed.
     stream: Option<Stream<Join<ChildStdout, ChildStdin>>>,
+    /// Its stdout, from then on.
+    rest: Option<ChildStdout>,
     framing: Framing,
     child: tokio::process::Child,
     group: Option<Pid>,
@@ -152,6 +154,7 @@ impl Child {
                 framing,
                 max_message,
             )),
+            rest: None,
             framing,
             child,
             group,
@@ -189,6 +192,7 @@ impl Child {
 
     /// Waits for its end, and hastens it when it takes too long.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
+        self.drop_rest(cx);
         loop {
             if self.poll_exit(cx)?.is_ready() {
                 return self.poll_last_words(cx).map(Ok);
@@ -206,6 +210,19 @@ impl Child {
             ending.asked = true;
             ending.patience = Box::pin(sleep(grace));
             self.signal(signal);
+        }
+    }
+
+    /// Reads what it still says: it may die of writing where nobody reads.
+    fn drop_rest(&mut self, cx: &mut Context<'_>) {
+        let mut room = [0; 1 << 10];
+        while let Some(rest) = &mut self.rest {
+            let mut buffer = ReadBuf::new(&mut room);
+            match Pin::new(rest).poll_read(cx, &mut buffer) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                Poll::Ready(_) => self.rest = None,
+            }
         }
     }
 
@@ -339,7 +356,10 @@ impl Transport for Child {
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         // The end of its input asks it to end.
-        self.stream = None;
+        if let Some(stream) = self.stream.take() {
+            let (output, _input) = stream.into_io().into_inner();
+            self.rest = Some(output);
+        }
         let status = ready!(self.poll_end(cx)).ok();
         Poll::Ready(status.map(|status| CloseReason::local_with(self.exit(status))))
     }

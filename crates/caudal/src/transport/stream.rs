@@ -75,6 +75,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
         self
     }
 
+    pub(super) fn into_io(self) -> S {
+        self.io
+    }
+
     /// Waits for the other side's end when it is closed: a socket that is closed while
     /// bytes are unread is reset, and over TCP what it was given last is lost with it. Over
     /// a Unix socket the other side sees a failure before it, and may read no further.
