@@ -189,7 +189,7 @@ const fn left_behind(endpoint: &Endpoint) -> &'static str {
 pub(crate) fn instead(target: &Target, error: &CallError, garbage: &Garbage) -> Failure {
     let explained = match error {
         CallError::Timeout => true,
-        CallError::Closed(reason) => has_crashed(reason),
+        CallError::Closed(reason) => has_failed(reason),
         _ => false,
     };
     let print = garbage.kind == GarbageKind::Print && is_program(&target.endpoint);
@@ -278,7 +278,9 @@ pub(crate) fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
 pub(crate) fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
     if let Some((exit, hint)) = fault(endpoint, error) {
         if let Some(body) = unexpected(error) {
-            return violation(endpoint, &format!("{}: `{body}`", error.message));
+            let reason = member(error, "reason");
+            let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
+            return violation(endpoint, &format!("{}: `{body}`{reason}", error.message));
         }
         let mut text = format!("`{endpoint}`: {}", error.message);
         if let Some(location) = member(error, "location") {
@@ -375,16 +377,8 @@ fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
     Failure::new(exit, with_hint(text, hint))
 }
 
-/// Whether a program has ended with a status that says so. One that is killed because
-/// it does not end by itself has not.
+/// Whether a program has ended otherwise than well.
 pub(crate) fn has_failed(reason: &CloseReason) -> bool {
-    let exit = causes(reason).find_map(|cause| cause.downcast_ref::<ExitError>());
-    exit.and_then(|exit| exit.status.code())
-        .is_some_and(|code| code != 0)
-}
-
-/// The same, or of a signal.
-fn has_crashed(reason: &CloseReason) -> bool {
     let exit = causes(reason).find_map(|cause| cause.downcast_ref::<ExitError>());
     exit.is_some_and(|exit| !exit.status.success())
 }

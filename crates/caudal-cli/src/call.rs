@@ -55,12 +55,15 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
     config.tap = Some(Arc::clone(&watch) as _);
 
     let started = Instant::now();
-    let peer = caudal::connect(&target.endpoint)
+    let mut connect = caudal::connect(&target.endpoint)
         .config(config)
         .http(options)
-        .timeout(call.timeout)
-        .await
-        .map_err(|error| not_connected(&error))?;
+        .timeout(call.timeout);
+    if call.notify {
+        // Nothing but its end says that a program has done what it was told.
+        connect = connect.grace(call.timeout);
+    }
+    let peer = connect.await.map_err(|error| not_connected(&error))?;
     let left = call.timeout.saturating_sub(started.elapsed());
     // Zero would be for ever.
     let left = left.max(Duration::from_millis(1));

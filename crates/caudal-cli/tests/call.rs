@@ -940,6 +940,34 @@ fn a_path_that_no_socket_can_have_is_a_mistake() {
 }
 
 #[test]
+fn a_program_is_waited_for_until_it_has_done_what_it_was_told() {
+    let done = path("done");
+    let script = format!("cat >/dev/null; sleep 2.5; echo done >{}", done.display());
+    run(&["call", "x", "--notify", "--", "sh", "-c", &script]).ends(0);
+    assert_eq!(std::fs::read_to_string(&done).unwrap(), "done\n");
+    let endless = "cat >/dev/null; exec sleep 600";
+    let late = ["call", "x", "--notify", "--timeout", "1s"];
+    run(&[&late[..], &["--", "sh", "-c", endless]].concat())
+        .ends(2)
+        .complains(&["in time", "--timeout"]);
+}
+
+#[test]
+fn a_program_that_is_killed_has_not_taken_what_it_was_told() {
+    run(&[
+        "call",
+        "x",
+        "--notify",
+        "--",
+        "sh",
+        "-c",
+        "read x; kill -9 $$",
+    ])
+    .ends(4)
+    .complains(&["signal: 9"]);
+}
+
+#[test]
 fn a_program_that_fails_has_not_taken_what_it_was_told() {
     // At once, or when it has read everything.
     for script in ["exit 3", "cat > /dev/null; exit 3"] {
