@@ -111,6 +111,10 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
             "it is the certificate of an authority, which no server may show for its own; make \
              one with basicConstraints=CA:FALSE",
         ),
+        TlsError::Refused { .. } if is_named_in_vain() => (
+            Exit::Unreachable,
+            "the certificate is not trusted; SSL_CERT_FILE names a file that cannot be read",
+        ),
         TlsError::Refused { .. } => (
             Exit::Unreachable,
             "the certificate is not trusted; SSL_CERT_FILE may name a file of those to trust",
@@ -123,6 +127,13 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
         ),
         _ => (Exit::Usage, ""),
     }
+}
+
+/// Whether the environment names certificates to trust, and they are not there. Others may
+/// be trusted then, of SSL_CERT_DIR.
+fn is_named_in_vain() -> bool {
+    let named = std::env::var_os("SSL_CERT_FILE");
+    named.is_some_and(|path| std::fs::File::open(path).is_err())
 }
 
 /// What a status of HTTP says that comes without an answer.
