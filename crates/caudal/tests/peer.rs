@@ -1069,10 +1069,14 @@ async fn notifications_of_a_batch_are_counted_when_they_are_sent() {
     assert_eq!(server.stats().notifications_served, 2);
 }
 
-/// A batch that comes while the peer shuts down is refused entry by entry.
+/// A batch that comes while the peer shuts down is refused entry by entry; what asks for
+/// nothing is served, as it is alone.
 #[tokio::test]
 async fn a_batch_during_a_shutdown_is_refused_as_a_batch() {
-    let (server, mut raw) = Raw::serve(calculator(), Config::default());
+    let log = Log::default();
+    let logged = log.clone();
+    let router = calculator().notification("note", move |(text,): (String,)| logged.add(text));
+    let (server, mut raw) = Raw::serve(router, Config::default());
     raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[50]}"#)
         .await;
     while server.stats().in_flight == 0 {
@@ -1083,13 +1087,17 @@ async fn a_batch_during_a_shutdown_is_refused_as_a_batch() {
     while !matches!(server.state(), State::Draining) {
         tokio::task::yield_now().await;
     }
-    raw.send(r#"[{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","method":"log","params":["x"]},{"jsonrpc":"2.0","id":3,"method":"ping"}]"#).await;
+    raw.send(r#"[{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","method":"note","params":["x"]},{"jsonrpc":"2.0","id":3,"method":"ping"}]"#).await;
     let refused = raw.json().await;
     assert_eq!(refused.as_array().unwrap().len(), 2);
     assert_eq!(refused[1]["error"]["message"], "Server is shutting down");
+    raw.send(r#"{"jsonrpc":"2.0","method":"note","params":["y"]}"#)
+        .await;
     assert_eq!(raw.json().await["result"], 50);
     raw.end().await;
     stopping.await.unwrap();
+    assert_eq!(log.take(), ["x", "y"]);
+    assert_eq!(server.stats().dropped, 0);
 }
 
 /// The causes of the end, as they are told.

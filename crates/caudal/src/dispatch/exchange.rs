@@ -17,6 +17,16 @@ use crate::peer::Link;
 use crate::trace::TraceContext;
 use crate::watched::shown;
 
+/// When a message came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    Now,
+    /// Before, and conventions were heeded then.
+    Heeded,
+    /// When nothing new was taken in: a request is turned away.
+    Late,
+}
+
 /// Where replies go.
 pub(crate) struct Exchange<'c> {
     pub(crate) link: &'c Arc<Link>,
@@ -28,8 +38,7 @@ pub(crate) struct Exchange<'c> {
     /// Whether `out` is the connection's own, so that what handlers have sent
     /// themselves belongs into it too.
     pub(crate) inline: bool,
-    /// Whether conventions were heeded when the message came.
-    pub(crate) heeded: bool,
+    pub(crate) came: Came,
     /// What the next call came with.
     pub(super) trace: Option<Box<TraceContext>>,
     /// Whether the last call was answered, or owed no answer.
@@ -47,7 +56,7 @@ impl<'c> Exchange<'c> {
             out,
             framing: Some(link.framing),
             inline: true,
-            heeded: false,
+            came: Came::Now,
             trace: None,
             answered: false,
             failed: false,

@@ -17,7 +17,7 @@ use std::task::{self, Poll};
 use caudal_core::{Decoder, Id, JsonRpcError, Message, Notification, RawJson, Request, decode};
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::exchange::Exchange;
+pub(crate) use self::exchange::{Came, Exchange};
 
 use crate::batch::Batch;
 use crate::context::{Context, Maker};
@@ -202,7 +202,7 @@ fn entry(
             id, method, params, ..
         }) => (Some(*id), method, *params),
         Message::Notification(Notification { method, params, .. }) => {
-            if !exchange.heeded && exchange.link.convention(method, *params) {
+            if exchange.came != Came::Heeded && exchange.link.convention(method, *params) {
                 return None;
             }
             (None, method, *params)
@@ -288,6 +288,7 @@ fn batch(
     exchange: &mut Exchange<'_>,
 ) -> Dispatched {
     let (link, caller) = (exchange.link, exchange.caller);
+    let late = exchange.came == Came::Late;
     let mut batch = Batch::with_room(entries.len());
     let (mut calls, mut cancelled, mut open) = (Vec::new(), Vec::new(), 0);
     for message in entries {
@@ -305,8 +306,8 @@ fn batch(
         inner.trace = traces.next(message);
         let full = link.is_full(open) || link.owes_too_much(inner.out.len());
         let waits = match message {
-            Message::Request(request) if full => {
-                inner.turn_away(request.id, false);
+            Message::Request(request) if late || full => {
+                inner.turn_away(request.id, late);
                 None
             }
             message => {

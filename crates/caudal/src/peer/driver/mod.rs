@@ -27,7 +27,7 @@ use self::pace::{EARLY, Pace};
 use self::queue::Queue;
 use super::link::{Collected, Link};
 use super::running::{self, OpenBatch, Place};
-use crate::dispatch::{self, Dispatched, Exchange, Unready};
+use crate::dispatch::{self, Came, Dispatched, Exchange, Unready};
 use crate::pool;
 use crate::router::Router;
 use crate::time::after;
@@ -380,10 +380,14 @@ impl Core {
         }
     }
 
-    /// Starts what was [held](Self::hold) before.
-    fn start(&mut self, message: &Message<'_>, traces: Traces) {
+    /// Starts what was [held](Self::hold) before; if it came too `late`, without its requests.
+    fn start(&mut self, message: &Message<'_>, traces: Traces, late: bool) {
         let mut exchange = Exchange::inline(&self.link, &mut self.out);
-        exchange.heeded = matches!(message, Message::Notification(_));
+        exchange.came = match message {
+            Message::Notification(_) => Came::Heeded,
+            _ if late => Came::Late,
+            _ => Came::Now,
+        };
         match dispatch::message(&self.router, message, traces, &mut exchange) {
             Dispatched::Done => {}
             more => self.go_on(more),

@@ -63,18 +63,20 @@ impl Core {
             Message::Request(_) => {
                 self.push(frame, &message);
             }
-            Message::Notification(_) if !self.must_wait() => self.start(&message, traces),
+            Message::Notification(_) if !self.must_wait() => self.start(&message, traces, false),
             Message::Notification(_) if queue_full => {
                 link.stats.dropped(1);
                 tracing::debug!(target: "caudal", "a notification was dropped: too many wait");
             }
             Message::Batch(entries) if entries.is_empty() => {}
-            Message::Batch(entries) if self.refusing || (queue_full && self.must_wait()) => {
+            Message::Batch(_) if !self.must_wait() => {
+                self.start(&message, traces, self.refusing);
+            }
+            Message::Batch(entries) if queue_full || (self.refusing && only_asks(entries)) => {
                 self.refuse_batch(entries);
             }
-            Message::Batch(_) if !self.must_wait() => self.start(&message, traces),
             Message::Notification(_) | Message::Batch(_) => self.push(frame, &message),
-            _ => self.start(&message, traces),
+            _ => self.start(&message, traces, false),
         }
     }
 
@@ -151,8 +153,7 @@ impl Core {
                 Message::Request(request) if queued.is_late || queued.is_excess => {
                     self.exchange().turn_away(request.id, queued.is_late);
                 }
-                Message::Batch(entries) if queued.is_late => self.refuse_batch(entries),
-                message => self.start(message, traces),
+                message => self.start(message, traces, queued.is_late),
             }
             queued.cancelled().iter().for_each(|id| link.cancel(id));
         }
@@ -167,4 +168,11 @@ impl Core {
             transport.queued(bytes);
         }
     }
+}
+
+/// Whether no notification is among these.
+fn only_asks(entries: &[Message<'_>]) -> bool {
+    !entries
+        .iter()
+        .any(|entry| matches!(entry, Message::Notification(_)))
 }
