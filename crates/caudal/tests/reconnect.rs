@@ -835,6 +835,33 @@ async fn a_gap_counts_only_calls_that_may_have_run() {
 }
 
 #[tokio::test]
+async fn what_was_written_in_a_gap_and_never_sent_is_counted() {
+    let mut puppet = Puppet::new().await;
+    let (peer, _told) = lost(&mut puppet).await;
+    let waiting = call(&peer, "never");
+    eventually("it waits", || peer.stats().pending == 1).await;
+    peer.notify("note", ()).await.unwrap();
+    peer.close();
+    let reason = within(peer.closed()).await;
+    assert!(!reason.is_local(), "{reason:?}");
+    // The call has failed, and so is not lost.
+    assert_eq!(peer.stats().dropped, 1);
+    within(waiting).await.unwrap().unwrap_err();
+
+    let mut puppet = Puppet::new().await;
+    let mut backoff = quick();
+    (backoff.first, backoff.tries) = (ms(200), Some(1));
+    let connecting = connect(puppet.endpoint()).reconnect(backoff);
+    let peer = connecting.await.unwrap();
+    drop(puppet.accept().await);
+    puppet.leave();
+    until(&mut peer.watch(), is_connecting).await;
+    peer.notify("note", ()).await.unwrap();
+    within(peer.closed()).await;
+    assert_eq!(peer.stats().dropped, 1);
+}
+
+#[tokio::test]
 async fn messages_that_are_lost_with_a_connection_are_counted() {
     let puppet = Puppet::new().await;
     let (peer, line, mut told) = linked(&puppet).await;

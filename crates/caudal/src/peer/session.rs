@@ -138,7 +138,10 @@ async fn live(
         }
     }
     tracing::debug!(target: "caudal", %reason, "closed");
-    link.close(reason);
+    let local = reason.is_local();
+    if link.close(reason) && local {
+        more.get_or_insert_with(Unsent::reason);
+    }
     link.announce_closed(more);
 }
 
@@ -151,11 +154,13 @@ async fn run(
 ) -> (CloseReason, Option<CloseReason>) {
     let mut driver = Driver::new(&mut *transport, link, router);
     let reason = (&mut driver).await;
-    let unsent = driver.unsent();
+    let mut unsent = driver.unsent();
     if !link.reconnects() || reason.is_local() {
         // Nobody waits for an answer while the transport takes its time.
         link.set_state(State::Draining);
-        link.close(reason.clone());
+        if link.close(reason.clone()) {
+            unsent.get_or_insert_with(Unsent::reason);
+        }
     }
     transport.closing(&reason);
     let limit = transport.close_timeout();
@@ -169,7 +174,7 @@ async fn run(
     let more = match closed {
         _ if unsent.is_some() => unsent,
         Ok(more) => more,
-        Err(_) => Some(CloseReason::failed(Unsent::late())),
+        Err(_) => Some(Unsent::reason()),
     };
     let more = more.filter(|_| reason.is_local());
     (reason, more)

@@ -119,4 +119,8 @@ impl Unsent {
     pub(in crate::peer) fn late() -> io::Error {
         io::Error::new(io::ErrorKind::TimedOut, Self)
     }
+
+    pub(in crate::peer) fn reason() -> CloseReason {
+        CloseReason::failed(Self::late())
+    }
 }

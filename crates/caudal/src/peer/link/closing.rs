@@ -101,14 +101,18 @@ impl Link {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends it for good: every call that waits fails, and so does every new one.
-    pub(crate) fn close(&self, reason: CloseReason) {
+    /// Ends it for good: every call that waits fails, and so does every new one. Says
+    /// whether messages were written that are never sent.
+    pub(crate) fn close(&self, reason: CloseReason) -> bool {
         let mut guard = self.lock();
         let shared = &mut *guard;
         let reason = &*shared.closed.get_or_insert(reason);
         let reason = reason.clone();
         let wakers = shared.fail_calls(&reason);
         let token = shared.token.clone();
+        shared.close_holes();
+        let lost = frames(self.framing, &shared.out.text);
+        self.stats.dropped(lost as u64);
         shared.out.clear();
         shared.unsent = 0;
         self.has_output.store(false, Release);
@@ -116,6 +120,7 @@ impl Link {
         token.cancel();
         self.room.notify_waiters();
         wakers.into_iter().for_each(Waker::wake);
+        lost > 0
     }
 
     /// Tells everybody who watches that it has ended; all else is done.
