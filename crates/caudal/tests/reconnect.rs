@@ -862,6 +862,23 @@ async fn what_was_written_in_a_gap_and_never_sent_is_counted() {
 }
 
 #[tokio::test]
+async fn a_batch_begun_before_a_gap_was_not_sent() {
+    let puppet = Puppet::new().await;
+    let (peer, line, mut told) = linked(&puppet).await;
+    let mut batch = peer.batch();
+    let one = batch.call::<_, ()>("x", ()).unwrap();
+    drop(line);
+    let _line = puppet.accept().await;
+    within(told.recv()).await.unwrap();
+    let two = batch.call::<_, ()>("y", ()).unwrap();
+    let sent = within(batch.send()).await;
+    for ended in [sent, within(one).await, within(two).await] {
+        let error = ended.unwrap_err();
+        assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
+    }
+}
+
+#[tokio::test]
 async fn messages_that_are_lost_with_a_connection_are_counted() {
     let puppet = Puppet::new().await;
     let (peer, line, mut told) = linked(&puppet).await;

@@ -123,8 +123,8 @@ impl<'a> Batch<'a> {
     /// Sends what was added; nothing if there is nothing.
     ///
     /// # Errors
-    /// The connection is closed, or there was no room until the first call timed out;
-    /// the calls fail then too, and nothing was sent.
+    /// The connection is closed, or was lost since the first call was added, or there was
+    /// no room until that timed out; the calls fail then too, and nothing was sent.
     ///
     /// # Cancel safety
     /// If it is dropped before it returns, nothing is sent, and the calls fail
@@ -142,12 +142,15 @@ impl<'a> Batch<'a> {
         written?;
         // Calls that were begun on a connection that is lost have failed.
         let sent = self.append(&frame).await;
-        match sent {
+        match &sent {
             Ok(()) => {
                 self.link.stats.notified(self.notifications);
                 self.calls.clear();
             }
             Err(CallError::Timeout) => self.abandon(|| CallError::Timeout),
+            Err(CallError::AlreadyClosed(why)) => {
+                self.abandon(|| CallError::AlreadyClosed(why.clone()));
+            }
             Err(_) => {}
         }
         sent

@@ -80,6 +80,7 @@ impl Link {
         }
         shared.unsent = 0;
         shared.session += 1;
+        shared.lost = Some(reason.clone());
         self.has_output.store(!shared.out.text.is_empty(), Release);
         self.called.store(true, Release);
         let token = std::mem::take(&mut shared.token);

@@ -84,8 +84,10 @@ struct Shared {
     unsent: usize,
     /// How many calls were made.
     made: u64,
-    /// How often the connection was lost and made again.
+    /// How often the connection was lost and made again,
     session: u64,
+    /// and why, the last time.
+    lost: Option<CloseReason>,
     pending: Pending<usize>,
     calls: Slab<Waiting>,
     /// Where in it the calls are whose deadlines progress moves.
@@ -156,6 +158,7 @@ impl Link {
                 unsent: 0,
                 made: 0,
                 session: 0,
+                lost: None,
                 pending,
                 calls: Slab::new(),
                 driver: Waker::noop().clone(),
@@ -272,7 +275,9 @@ impl Link {
             return Err(CallError::AlreadyClosed(reason.clone()));
         }
         if session.is_some_and(|session| session != shared.session) {
-            return Err(CallError::Cancelled);
+            let lost = shared.lost.clone();
+            let lost = lost.unwrap_or_else(CloseReason::remote);
+            return Err(CallError::AlreadyClosed(lost));
         }
         let room = self.has_room(shared);
         if room {
