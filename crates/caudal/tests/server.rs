@@ -259,6 +259,29 @@ async fn a_server_counts_what_it_does() {
     assert_eq!(server.stats(), before);
 }
 
+/// Each once, though its caller may look when the connection is gone.
+#[tokio::test]
+async fn a_server_counts_calls_that_fail_with_their_connection() {
+    let server = server(&Seen::default()).await;
+    let raw = raw(&server).await;
+    eventually("it is served", || !server.peers().is_empty()).await;
+    let peer = server.peers().remove(0);
+    let asks = || {
+        let peer = peer.clone();
+        tokio::spawn(async move { peer.call::<_, ()>("x", ()).await })
+    };
+    let (waits, given_up) = (asks(), asks());
+    eventually("they wait", || server.stats().pending == 2).await;
+    given_up.abort();
+    eventually("it is given up", || server.stats().calls_failed == 1).await;
+    drop(raw);
+    eventually("it has ended", || server.connections() == 0).await;
+    assert!(within(waits).await.unwrap().is_err());
+    for stats in [peer.stats(), server.stats()] {
+        assert_eq!((stats.calls, stats.calls_failed), (2, 2));
+    }
+}
+
 #[tokio::test]
 async fn a_client_counts_what_it_does() {
     let server = server(&Seen::default()).await;

@@ -21,7 +21,7 @@ impl Link {
         let mut wakers = Vec::new();
         if closes {
             let reason = CloseReason::local();
-            wakers = shared.fail_calls(&reason);
+            wakers = shared.fail_calls(&self.stats, &reason);
             shared.closed = Some(reason);
         }
         self.call_driver(&mut shared);
@@ -65,7 +65,7 @@ impl Link {
         let mut wakers = Vec::new();
         for (id, key, unsent) in lose {
             shared.pending.cancel(id);
-            wakers.extend(shared.settle(key, Err(closed(reason, unsent))));
+            wakers.extend(shared.settle(&self.stats, key, Err(closed(reason, unsent))));
         }
         keep.sort_unstable();
         for (_, key, frame, unsent) in keep {
@@ -95,7 +95,7 @@ impl Link {
     /// Fails every call that waits: no answer can come any more.
     pub(crate) fn fail_calls(&self, reason: &CloseReason) {
         let mut guard = self.lock();
-        let wakers = guard.fail_calls(reason);
+        let wakers = guard.fail_calls(&self.stats, reason);
         drop(guard);
         // Those that wait to be sent need not wait any more.
         self.room.notify_waiters();
@@ -109,7 +109,7 @@ impl Link {
         let shared = &mut *guard;
         let reason = &*shared.closed.get_or_insert(reason);
         let reason = reason.clone();
-        let wakers = shared.fail_calls(&reason);
+        let wakers = shared.fail_calls(&self.stats, &reason);
         let token = shared.token.clone();
         shared.close_holes();
         let lost = frames(self.framing, &shared.out.text);

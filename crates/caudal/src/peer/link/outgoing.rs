@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::closing::closed;
 use super::{Link, SameId, Shared};
+use crate::stats::Counters;
 
 /// A call of ours.
 pub(super) struct Waiting {
@@ -197,10 +198,7 @@ impl Link {
             return Poll::Pending;
         }
         match shared.remove_call(key).map(|waiting| waiting.outcome) {
-            Some(Outcome::Settled(outcome)) => Poll::Ready(outcome.map_err(|error| {
-                self.stats.call_failed();
-                *error
-            })),
+            Some(Outcome::Settled(outcome)) => Poll::Ready(outcome.map_err(|error| *error)),
             Some(Outcome::Open(_)) => unreachable!("it was settled above"),
             None => Poll::Ready(Err(CallError::Cancelled)),
         }
@@ -221,8 +219,8 @@ impl Link {
         let Some(waiting) = shared.remove_call(key) else {
             return;
         };
-        self.stats.call_failed();
         if shared.pending.cancel(waiting.id).is_some() {
+            self.stats.call_failed();
             match shared.own_piece(&waiting) {
                 Some(piece) => shared.cut(piece),
                 None => self.give_up(&mut shared, waiting.id),
@@ -237,7 +235,7 @@ impl Link {
     pub(crate) fn abandon(&self, id: CallId, why: CallError) {
         let mut shared = self.lock();
         if let Some(key) = shared.pending.cancel(id) {
-            let waker = shared.settle(key, Err(why));
+            let waker = shared.settle(&self.stats, key, Err(why));
             drop(shared);
             wake(waker);
         }
@@ -301,7 +299,7 @@ impl Link {
         let mut shared = self.lock();
         match shared.pending.take(id) {
             Some(key) => {
-                let waker = shared.settle(key, outcome);
+                let waker = shared.settle(&self.stats, key, outcome);
                 drop(shared);
                 wake(waker);
             }
@@ -319,7 +317,7 @@ impl Link {
         let due: Vec<_> = shared.pending.expire(Instant::now().into_std()).collect();
         let (mut sent, mut wakers) = (Vec::new(), Vec::new());
         for (id, key) in &due {
-            wakers.extend(shared.settle(*key, Err(CallError::Timeout)));
+            wakers.extend(shared.settle(&self.stats, *key, Err(CallError::Timeout)));
             let call = shared.calls.get(*key);
             match call.and_then(|call| shared.own_piece(call)) {
                 Some(piece) => shared.cut(piece),
@@ -351,14 +349,14 @@ impl Shared {
 
     /// Fails every call. Those that were not sent never are, though what else was
     /// written may still be.
-    pub(super) fn fail_calls(&mut self, reason: &CloseReason) -> Vec<Waker> {
+    pub(super) fn fail_calls(&mut self, stats: &Counters, reason: &CloseReason) -> Vec<Waker> {
         let failed: Vec<_> = self.pending.close(reason.clone()).collect();
         let mut wakers = Vec::new();
         for (key, _) in failed {
             let piece = self.calls.get(key).and_then(|call| self.own_piece(call));
             let repeated = self.calls.get(key).is_some_and(|call| call.repeated);
             let unsent = piece.is_some() && !repeated;
-            wakers.extend(self.settle(key, Err(closed(reason, unsent))));
+            wakers.extend(self.settle(stats, key, Err(closed(reason, unsent))));
             piece.into_iter().for_each(|piece| self.cut(piece));
         }
         wakers
@@ -398,13 +396,18 @@ impl Shared {
         }
     }
 
-    /// Settles a call, unless it has gone; its caller is to be woken.
+    /// Settles a call, unless it has gone; its caller is to be woken. One that has failed
+    /// is counted here: its caller may look later, when the connection is gone.
     pub(super) fn settle(
         &mut self,
+        stats: &Counters,
         key: usize,
         outcome: Result<Box<str>, CallError>,
     ) -> Option<Waker> {
         let waiting = self.calls.get_mut(key)?;
+        if outcome.is_err() {
+            stats.call_failed();
+        }
         let settled = Outcome::Settled(outcome.map_err(Box::new));
         match std::mem::replace(&mut waiting.outcome, settled) {
             Outcome::Open(waker) => waker,
