@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Requests of the other side that were answered by their handlers.
+    /// Requests of the other side that were answered by their handlers, or for them: when
+    /// their time was up, and when they were cancelled and that is answered.
     pub requests_served: u64,
     /// Notifications of the other side that were run.
     pub notifications_served: u64,

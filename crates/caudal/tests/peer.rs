@@ -359,11 +359,13 @@ async fn a_method_has_a_time_of_its_own() {
         })
         .timeout(Duration::from_millis(100)),
     );
-    let (peer, _server) = Peer::pair(Router::new(), router);
+    let (peer, server) = Peer::pair(Router::new(), router);
     let begun = Instant::now();
     let error = peer.call::<_, ()>("slow", ()).await.unwrap_err();
     assert!(matches!(error, CallError::Remote(e) if e.code == -32001));
     assert!(begun.elapsed() < Duration::from_millis(110));
+    let stats = server.stats();
+    assert_eq!((stats.requests_served, stats.errors), (1, 1));
 }
 
 fn with_dialect(dialect: Dialect) -> Config {
@@ -446,7 +448,7 @@ async fn a_cancelled_request_is_dropped_and_answered() {
             })
             .finish_when_cancelled(),
         );
-    let (_server, mut raw) = Raw::serve(router.clone(), with_dialect(Dialect::lsp()));
+    let (server, mut raw) = Raw::serve(router.clone(), with_dialect(Dialect::lsp()));
     for (id, spelled) in [("1", "1"), ("1", "1.0"), (r#""a""#, r#""\u0061""#)] {
         raw.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"work"}}"#))
             .await;
@@ -462,6 +464,8 @@ async fn a_cancelled_request_is_dropped_and_answered() {
         raw.send(&cancel).await;
         raw.silence().await;
     }
+    let stats = server.stats();
+    assert_eq!((stats.requests_served, stats.errors), (3, 3));
     raw.send(r#"{"jsonrpc":"2.0","id":7,"method":"finishes"}"#)
         .await;
     raw.send(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":7}}"#)
@@ -502,7 +506,9 @@ async fn a_request_that_waits_its_turn_can_be_cancelled() {
     );
     gate.notify_one();
     assert_eq!(raw.json().await["result"], 7);
-    assert_eq!(server.stats().in_flight, 0);
+    let stats = server.stats();
+    assert_eq!(stats.in_flight, 0);
+    assert_eq!((stats.requests_served, stats.errors), (2, 1));
 }
 
 /// The rest of the batch runs; what is cancelled is as soon as it has started.

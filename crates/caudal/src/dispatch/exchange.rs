@@ -122,8 +122,9 @@ impl Exchange<'_> {
         }
     }
 
+    /// Writes the answer to a call, and counts that; a notification is only counted.
     #[inline]
-    pub(super) fn reply<T: Serialize>(
+    pub(crate) fn reply<T: Serialize>(
         &mut self,
         id: Option<Id<'_>>,
         method: &impl AsRef<str>,

@@ -250,7 +250,8 @@ async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bo
     let future = later.future.take();
     let (id, method, watched) = (&later.id, &later.method, &later.watched);
     let id = id.as_deref().and_then(|id| Id::parse(id).ok());
-    let cancel = link.config.dialect.cancel.as_ref();
+    // A notification is not answered.
+    let cancel = link.config.dialect.cancel.as_ref().filter(|_| id.is_some());
     let (outcome, answer) = match end {
         End::Done => (exchange.outcome(), None),
         End::Cancelled => {
@@ -268,8 +269,8 @@ async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bo
     };
     // It may hold what others wait for, and it may panic when it is dropped.
     incident::contain(method, || drop(future));
-    if let (Some(id), Some(error)) = (id, answer) {
-        exchange.error(id, &error);
+    if let Some(error) = answer {
+        exchange.reply(id, method, Err::<(), _>(error));
     }
     watched.within(|| tracing::debug!(target: "caudal", outcome, "ended"));
     watched.end(outcome);

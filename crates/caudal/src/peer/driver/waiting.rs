@@ -124,7 +124,8 @@ impl Core {
             && let Message::Request(request) = decode(&queued.frame, &link.config.policy)
         {
             let error = JsonRpcError::new(code, "Request cancelled");
-            self.exchange().error(request.id, &error);
+            let (id, method) = (Some(request.id), &request.method);
+            self.exchange().reply(id, method, Err::<(), _>(error));
         }
     }
 
