@@ -624,6 +624,35 @@ async fn blocking_work_that_has_ended_outlives_nothing() {
     }
 }
 
+/// An answer frees the place of its request before it can be read; that too late is rare, and
+/// seen in `link/incoming.rs`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_keeps_to_the_limit_is_not_refused() {
+    let quick = || async {
+        tokio::task::yield_now().await;
+        Ok(1)
+    };
+    let router = Router::new().method("quick", quick);
+    let mut config = Config::default();
+    config.limits.in_flight = 2;
+    let serving = caudal::serve("tcp://127.0.0.1:0", router).config(config);
+    let server = serving.await.unwrap();
+    let peer = caudal::connect(server.endpoint().clone()).await.unwrap();
+    let calls = async |count| {
+        for _ in 0..count {
+            peer.call::<_, i64>("quick", ()).await.unwrap();
+        }
+    };
+    tokio::join!(calls(2000), calls(2000));
+    for _ in 0..1000 {
+        let mut batch = peer.batch();
+        let one = batch.call::<_, i64>("quick", ()).unwrap();
+        let two = batch.call::<_, i64>("quick", ()).unwrap();
+        batch.send().await.unwrap();
+        assert_eq!((one.await.unwrap(), two.await.unwrap()), (1, 1));
+    }
+}
+
 /// A call is found by its id, however many run; to look at each would take minutes.
 #[tokio::test]
 async fn many_calls_may_be_cancelled_at_once() {

@@ -39,14 +39,17 @@ impl OpenBatch {
     }
 
     /// Puts an answer into its place; all of them, framed, if it was the last.
-    fn fill(&self, place: usize, text: BytesMut) -> Option<BytesMut> {
+    fn fill(&self, place: usize, text: BytesMut, entered: &mut Entered) -> Option<BytesMut> {
         self.link.count_owed(text.len());
         let mut batch = self.lock();
-        batch.fill(place, text).then(|| {
-            let mut text = BytesMut::new();
-            batch.write(&mut Exchange::for_frame(&self.link, &mut text));
-            text
-        })
+        if !batch.fill(place, text) {
+            // Before the last one can send them all.
+            entered.leave();
+            return None;
+        }
+        let mut text = BytesMut::new();
+        batch.write(&mut Exchange::for_frame(&self.link, &mut text));
+        Some(text)
     }
 
     fn lock(&self) -> MutexGuard<'_, Batch> {
@@ -75,29 +78,41 @@ pub(super) fn spawn(link: &Arc<Link>, mut later: Later, place: Place) {
     // Tasks need not begin in the order in which they are spawned.
     let starts = later.settings.spawn.then(|| Starts::hold(link));
     let link = Arc::clone(link);
-    let entered = Entered { link, key, holds };
+    let mut entered = Entered {
+        link,
+        key: Some(key),
+        holds,
+    };
     // Many of these may wait: what an async function takes by value is kept twice.
     tokio::spawn(async move {
         if let Some(starts) = starts {
             starts.let_others();
         }
-        let link = &entered.link;
         let framed = matches!(place, Place::Alone);
-        let text = run_with(link, &mut later, &token, framed).await;
-        deliver(link, session, &place, text).await;
+        let text = run_with(&entered.link, &mut later, &token, framed).await;
+        deliver(&mut entered, session, &place, text).await;
     });
 }
 
 /// Whatever happens to the task of a call, the connection learns of its end.
 struct Entered {
     link: Arc<Link>,
-    key: usize,
+    /// None once it has.
+    key: Option<usize>,
     holds: bool,
+}
+
+impl Entered {
+    fn leave(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.link.leave(key, self.holds);
+        }
+    }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.link.leave(self.key, self.holds);
+        self.leave();
     }
 }
 
@@ -278,15 +293,23 @@ async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bo
 }
 
 /// Sends an answer when there is room for it.
-async fn deliver(link: &Arc<Link>, session: u64, place: &Place, text: BytesMut) {
+async fn deliver(entered: &mut Entered, session: u64, place: &Place, text: BytesMut) {
     let text = match place {
         Place::Alone => Some(text),
-        Place::In(batch, place) => batch.fill(*place, text),
+        Place::In(batch, place) => batch.fill(*place, text, entered),
     };
-    if let Some(text) = text.filter(|text| !text.is_empty()) {
-        let _counted = Undelivered::count(link, text.len());
+    if let (Some(text), Some(key)) = (text.filter(|text| !text.is_empty()), entered.key) {
+        let link = &entered.link;
+        let counted = Undelivered::count(link, text.len());
         // It fails when the connection has ended, and then nobody waits for it.
-        let _ = link.append(Some(session), &text).await;
+        if link
+            .answer(session, &text, key, entered.holds)
+            .await
+            .is_ok()
+        {
+            counted.delivered();
+            entered.key = None;
+        }
     }
 }
 
@@ -297,6 +320,11 @@ impl<'a> Undelivered<'a> {
     fn count(link: &'a Link, bytes: usize) -> Self {
         link.count_undelivered(bytes);
         Self(link, bytes)
+    }
+
+    /// It was uncounted with that.
+    fn delivered(mut self) {
+        self.1 = 0;
     }
 }
 

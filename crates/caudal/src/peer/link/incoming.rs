@@ -3,11 +3,11 @@
 
 use std::sync::atomic::Ordering::*;
 
-use caudal_core::RawJson;
+use caudal_core::{CallError, RawJson};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Link, SameId};
+use super::{Link, SameId, Shared};
 use crate::time::after;
 
 /// So many messages in a row that are no JSON are answered.
@@ -240,9 +240,48 @@ impl Link {
         self.call_driver(&mut shared);
     }
 
+    /// Appends the answer of a call, which was counted as undelivered, when there is room
+    /// for it; to the session that asked alone. With it the call has ended: who has the
+    /// answer may ask again at once.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, nothing was appended.
+    pub(crate) async fn answer(
+        &self,
+        session: u64,
+        frame: &[u8],
+        key: usize,
+        holds: bool,
+    ) -> Result<(), CallError> {
+        while !self.try_answer(session, frame, key, holds)? {
+            self.wait_for_room(false).await;
+        }
+        Ok(())
+    }
+
+    fn try_answer(
+        &self,
+        session: u64,
+        frame: &[u8],
+        key: usize,
+        holds: bool,
+    ) -> Result<bool, CallError> {
+        let mut shared = self.lock();
+        let appended = self.try_append(&mut shared, Some(session), frame)?;
+        if appended {
+            // In this order: who sees no call run must see that there is something to send.
+            self.uncount_undelivered(frame.len());
+            self.remove_running(&mut shared, key, holds);
+        }
+        Ok(appended)
+    }
+
     /// Notes that it has ended.
     pub(crate) fn leave(&self, key: usize, holds: bool) {
-        let mut shared = self.lock();
+        self.remove_running(&mut self.lock(), key, holds);
+    }
+
+    fn remove_running(&self, shared: &mut Shared, key: usize, holds: bool) {
         let call = shared.running.remove(key);
         if let Some(id) = call.id {
             shared.by_id.remove(id, key);
@@ -251,7 +290,7 @@ impl Link {
         if holds {
             self.barriers.fetch_sub(1, AcqRel);
         }
-        self.call_driver(&mut shared);
+        self.call_driver(shared);
     }
 }
 
@@ -260,4 +299,26 @@ pub(crate) fn member(params: Option<RawJson<'_>>, name: &str) -> Option<String> 
     let mut members: std::collections::HashMap<String, Box<serde_json::value::RawValue>> =
         params?.read().ok()?;
     members.remove(name).map(|value| value.get().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use caudal_core::Framing;
+    use tokio_util::sync::CancellationToken;
+
+    use super::{Link, Relaxed};
+    use crate::state::State;
+
+    #[tokio::test]
+    async fn a_call_has_ended_when_its_answer_can_be_sent() {
+        let (config, none) = Default::default();
+        let link = Link::new(config, Framing::Line, State::Connected, false, none);
+        let (key, session) = link.enter(Some("1"), CancellationToken::new(), true);
+        link.look();
+        link.count_undelivered(3);
+        assert!(link.is_busy() && !link.is_called());
+        let answered = link.answer(session, b"{}\n", key, true).await;
+        assert!(answered.is_ok() && !link.is_busy() && link.is_called());
+        assert_eq!(link.undelivered.load(Relaxed), 0);
+    }
 }
