@@ -283,6 +283,25 @@ fn files_serve_as_stdio() {
     );
 }
 
+/// Somebody else may have left it so. What is written to this end of one comes back as its
+/// echo.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_that_does_not_block_has_not_ended() {
+    let terminal = rustix::fs::open(
+        "/dev/ptmx",
+        OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK,
+        rustix::fs::Mode::empty(),
+    );
+    let mut terminal = File::from(terminal.unwrap());
+    let mut program = Program::start(terminal.try_clone().unwrap(), Stdio::piped());
+    wait_until("it is taken", || !is_nonblocking(&terminal));
+    std::thread::sleep(ms(100));
+    assert_eq!(program.0.try_wait().unwrap(), None);
+    terminal.write_all(ADD.as_bytes()).unwrap();
+    assert_eq!(read_line(program.0.stdout.as_mut().unwrap()), SUM);
+}
+
 #[test]
 fn a_program_without_input_ends_at_once() {
     let start = Instant::now();

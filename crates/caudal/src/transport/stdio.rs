@@ -3,12 +3,13 @@
 //! The connection takes the two descriptors for itself. What the application
 //! prints meanwhile goes to stderr, and what it reads from stdin is empty: a stray
 //! `println!`, or a child process that prints, cannot corrupt the stream. Both
-//! are put back when the connection ends.
+//! are put back when the connection ends. Where stdout is a socket, it has been shut down
+//! then, which tells the other side of the end, and nothing can be printed there any more.
 //!
 //! Pipes and sockets are registered with the reactor, so that no thread blocks
 //! for a read and none is woken for it. They are made non-blocking for that, which
 //! everybody sees who shares them; this too is put back. Files and terminals
-//! cannot be registered: a thread reads them.
+//! cannot be registered: a thread reads them, and they are made to block.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -28,7 +29,8 @@ use tokio::net::unix::pipe;
 use super::stream::Stream;
 use super::{ReceiveError, Transport};
 
-/// Takes standard input and output for a connection.
+/// Takes standard input and output for a connection, and puts them back when it ends.
+/// Where stdout is a socket, it has been shut down then, and takes nothing more.
 ///
 /// # Errors
 /// One of them is closed, cannot be registered, or belongs to another connection.
@@ -156,7 +158,7 @@ impl Input {
         } else if kind.is_socket() {
             Ok(Self::Socket(socket(file.into())?))
         } else {
-            Ok(Self::Thread(read_in_thread(file)?))
+            Ok(Self::Thread(read_in_thread(block(file)?)?))
         }
     }
 }
@@ -165,6 +167,16 @@ fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
     let socket = std::os::unix::net::UnixStream::from(fd);
     socket.set_nonblocking(true)?;
     UnixStream::from_std(socket)
+}
+
+/// Makes a file or terminal block, for a thread that reads or writes it. Whoever shares it
+/// may have left it otherwise, and that nothing has come would look like the end.
+fn block(file: File) -> io::Result<File> {
+    let flags = fcntl_getfl(&file)?;
+    if flags.contains(OFlags::NONBLOCK) {
+        fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    }
+    Ok(file)
 }
 
 /// Reads in a thread that nobody waits for: at a terminal it may block for ever.
@@ -208,7 +220,7 @@ impl Output {
         } else if kind.is_socket() {
             Self::Socket(socket(file.into())?)
         } else {
-            Self::File(tokio::fs::File::from_std(file))
+            Self::File(tokio::fs::File::from_std(block(file)?))
         })
     }
 }
