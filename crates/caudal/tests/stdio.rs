@@ -716,6 +716,41 @@ fn a_runtime_that_is_dropped_kills_the_whole_group() {
     drop(peer);
 }
 
+/// What others wait for is not kept by the shell that waits beside a child.
+#[test]
+fn what_a_process_has_inherited_is_free_when_it_is_killed() {
+    const NAME: &str = "what_a_process_has_inherited_is_free_when_it_is_killed";
+    const CALLS: &str = "CAUDAL_TEST_CALLS";
+    if std::env::var_os(CALLS).is_some() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        return runtime.block_on(async {
+            let peer = Peer::start(spawn("exec cat", Stderr::Discard), Router::new());
+            peer.call::<_, ()>("x", ()).await.unwrap_err();
+            eprintln!("it runs");
+            std::future::pending().await
+        });
+    }
+    let mut program = shell(r#"exec 3>&1 1>&2; exec "$0" "$@""#)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", NAME, "--nocapture", "--test-threads=1"])
+        .env(CALLS, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map(Program)
+        .unwrap();
+    let mut said = program.0.stderr.take().unwrap();
+    let runs = |line: String| line.contains("it runs") || line.is_empty();
+    while !runs(read_line(&mut said)) {}
+    assert_eq!(program.0.try_wait().unwrap(), None);
+    let mut inherited = program.0.stdout.take().unwrap();
+    drop(program);
+    let start = Instant::now();
+    inherited.read_to_end(&mut Vec::new()).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1));
+}
+
 #[tokio::test]
 async fn a_child_that_goes_on_without_input_is_made_to_end() {
     let loops = "while :; do sleep 0.1; done";

@@ -7,12 +7,22 @@ use std::process::Stdio;
 use rustix::process::Pid;
 
 /// Waits until this process is gone, and then does what [`Child`](super::Child) does when
-/// a connection is closed: who goes on without its input is asked to end, then killed.
+/// a connection is closed: who goes on without its input for 2 s is asked to end, then killed.
+///
+/// What others wait for, such as a lock or the end of a pipe, may have been left to this
+/// process: the shell does not keep it. Nor is it stopped by signals for everybody.
 const SCRIPT: &str = r#"
+exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
+trap '' HUP INT TERM
 read -r _
 for signal in 0 TERM KILL; do
     kill -s "$signal" -- "-$1" || exit
-    sleep 2
+    looks=0
+    while [ "$looks" -lt 20 ]; do
+        sleep 0.1 || sleep 1 # not every system knows fractions
+        kill -s 0 -- "-$1" || exit
+        looks=$((looks + 1))
+    done
 done"#;
 
 /// A last will: the process group of a child ends with this process, whatever this one
