@@ -40,6 +40,7 @@ impl Core {
         self.ending.is_some() && (self.closing || !self.refusing)
     }
 
+    #[cold]
     pub(super) fn input_ended(&mut self, reason: CloseReason) {
         if self.link.reconnects() {
             // What runs was asked for by a session that is over.
