@@ -169,8 +169,8 @@ impl Child {
         })
     }
 
-    /// How long it may take to end by itself when its stdin is closed, and again when it
-    /// was asked to end: 2 s unless said otherwise.
+    /// How long it may take to end by itself when its stdin is closed, by this side or by
+    /// itself, and again when it was asked to end: 2 s unless said otherwise.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
@@ -268,7 +268,8 @@ impl Child {
             let status = *status;
             return Poll::Ready(io::Error::new(broken, self.exit(status)));
         }
-        let patience = || Box::pin(sleep(GRACE));
+        let grace = self.grace;
+        let patience = || Box::pin(sleep(grace));
         ready!(self.deaf.get_or_insert_with(patience).as_mut().poll(cx));
         let deaf = format!("`{}` reads its input no more", self.name);
         Poll::Ready(io::Error::new(broken, deaf))
