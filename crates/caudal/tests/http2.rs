@@ -325,7 +325,8 @@ async fn answers_that_nobody_takes_are_bounded() {
 
 /// A frame of HTTP/2.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut out = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    let size = u32::try_from(payload.len()).unwrap();
+    let mut out = size.to_be_bytes()[1..].to_vec();
     out.extend([kind, flags]);
     out.extend(stream.to_be_bytes());
     out.extend(payload);
@@ -353,7 +354,7 @@ async fn ask_for_much(server: &Server, streams: u32) -> TcpStream {
     ] {
         head.push(0);
         for text in [name, value] {
-            head.push(text.len() as u8);
+            head.push(u8::try_from(text.len()).unwrap());
             head.extend(text.as_bytes());
         }
     }
@@ -389,15 +390,15 @@ async fn answers_that_nobody_takes_are_bounded_whatever_the_window_is() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_something_all_the_time_gets_all() {
-    const STREAMS: usize = 50;
+    const STREAMS: u32 = 50;
     let router = Router::new().method("big", || Ok("x".repeat(MUCH)));
     let mut config = Config::default();
     config.limits.output = 64 << 20;
     let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
     let server = serve.http(patient(LIMIT * 6)).await.unwrap();
-    let mut socket = ask_for_much(&server, STREAMS as u32).await;
+    let mut socket = ask_for_much(&server, STREAMS).await;
     let (mut size, mut bytes) = (0, vec![0; 64 << 10]);
-    while size < STREAMS * MUCH {
+    while size < STREAMS as usize * MUCH {
         let count = within(socket.read(&mut bytes)).await.unwrap();
         assert!(count > 0, "it ended after {size} bytes");
         size += count;
