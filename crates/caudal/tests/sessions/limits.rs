@@ -223,25 +223,32 @@ async fn one_caller_that_sends_too_much_stops_no_other() {
 }
 
 #[tokio::test]
-async fn polls_that_nobody_reads_are_bounded() {
+async fn a_poll_that_is_not_read_gives_way_to_the_next() {
     let mut config = Config::default();
     config.limits.output = 1 << 20;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open_polling().await;
     let large = call(1, "large", json!([12 << 20]));
     assert_eq!(client.post(&[ASYNC], &large).await.status, 202);
-    // More than the system holds.
-    let mut unread = site.again(&client).await;
-    unread.send("GET", "/", &[ACCEPT_JSON], "").await;
-    assert_eq!(within(unread.raw.head()).await.status, 200);
-    for accept in [ACCEPT_JSON, ACCEPT_EVENTS] {
-        let refused = client.ask("GET", "/", &[accept], "").await;
-        assert_eq!(refused.status, 503);
-        assert_eq!(refused.header("retry-after"), Some("1"));
+    // More than the system holds, over connections that may be cut for all we know.
+    let mut unread = Vec::new();
+    for _ in 0..3 {
+        let mut one = site.again(&client).await;
+        one.send("GET", "/", &[ACCEPT_JSON], "").await;
+        assert_eq!(within(one.raw.head()).await.status, 200);
+        unread.push(one);
     }
-    drop(unread);
-    let read = async { while client.poll(0).await.status == 503 {} };
-    within(read).await;
+    let reply = within(client.poll(0)).await;
+    assert_eq!(reply.status, 200);
+    let messages = [ok(1, "x".repeat(12 << 20).into())];
+    assert!(reply.json() == json!({"cursor": 1, "messages": messages}));
+    // Nobody takes what was left of the others for a page.
+    for one in &mut unread {
+        assert!(within(one.raw.rest()).await < 12 << 20);
+    }
+    let at_once = [ACCEPT_JSON, "Prefer: wait=0"];
+    let reply = client.ask("GET", "/?cursor=1", &at_once, "").await;
+    assert_eq!(reply.status, 204, "it was the only one");
 }
 
 #[tokio::test]
@@ -423,30 +430,53 @@ async fn so_many_posts_of_one_caller_wait() {
 }
 
 #[tokio::test]
-async fn who_comes_back_by_an_event_id_alone_is_bounded_too() {
-    let (mut options, mut config) = (Options::default(), Config::default());
+async fn a_stream_that_is_not_read_gives_way_to_the_next() {
+    let mut config = Config::default();
     config.limits.output = 1 << 20;
-    // What was sent is kept, and is more than the system holds.
-    options.replay = 16 << 20;
-    let site = Site::with(options, config).await;
+    let site = Site::with(Options::default(), config).await;
     let mut client = site.open().await;
     let large = call(1, "large", json!([12 << 20]));
     assert_eq!(client.post(&[ASYNC], &large).await.status, 202);
-    let mut read = site.listen(&client, None).await;
-    assert_eq!(within(read.event()).await.unwrap().id, Some(1));
-    drop(read);
+    let data = ok(1, "x".repeat(12 << 20).into());
     let last = format!("Last-Event-ID: {}.0", client.session);
-    let mut unread = site.raw().await;
-    unread.send("GET", "/", &[ACCEPT_EVENTS, &last], "").await;
-    assert_eq!(within(unread.head()).await.status, 200);
-    tokio::time::sleep(ms(300)).await;
-    // Where the session is named, it is so:
-    let refused = client.ask("GET", "/", &[ACCEPT_EVENTS], "").await;
-    assert_eq!(refused.status, 503);
-    // and it is to be so where it is not.
-    let mut more = site.raw().await;
-    more.send("GET", "/", &[ACCEPT_EVENTS, &last], "").await;
-    assert_eq!(within(more.head()).await.status, 503);
+    // Whether the client names the session or the last event does, or neither.
+    for is_named in [true, false] {
+        let mut unread = site.listen(&client, None).await;
+        tokio::time::sleep(ms(300)).await;
+        let mut next = match is_named {
+            true => site.listen(&client, None).await,
+            false => {
+                let mut next = site.raw().await;
+                next.send("GET", "/", &[ACCEPT_EVENTS, &last], "").await;
+                assert_eq!(within(next.head()).await.status, 200);
+                assert_eq!(next.block().await.unwrap(), "retry: 1000");
+                next
+            }
+        };
+        assert_eq!(within(unread.event()).await, None, "it ends, and is none");
+        let event = within(next.event()).await.unwrap();
+        assert!(event.json() == data, "it comes whole");
+    }
+}
+
+#[tokio::test]
+async fn answers_that_nobody_takes_keep_nobody_from_listening() {
+    let mut config = Config::default();
+    config.limits.output = 1 << 20;
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open().await;
+    let large = call(1, "large", json!([12 << 20])).to_string();
+    // More than the system holds.
+    let mut unread = site.again(&client).await;
+    unread.send("POST", "/", &[], &large).await;
+    assert_eq!(within(unread.raw.head()).await.status, 200);
+    let mut events = site.listen(&client, None).await;
+    let add = call(2, "add", json!([1, 2]));
+    assert_eq!(client.post(&[ASYNC], &add).await.status, 202);
+    assert_eq!(
+        within(events.event()).await.unwrap().json(),
+        ok(2, json!(3))
+    );
 }
 
 /// A connection of HTTP/2 whose client takes one byte of each response.

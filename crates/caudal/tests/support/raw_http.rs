@@ -205,12 +205,16 @@ impl Raw {
 
     /// The text up to the next blank line: an event, or a comment.
     pub(crate) async fn block(&mut self) -> Option<String> {
+        let mut from = 0;
         loop {
-            if let Some((block, rest)) = self.chunk.split_once("\n\n") {
-                let (block, rest) = (block.to_owned(), rest.to_owned());
-                self.chunk = rest;
-                return Some(block);
+            let mut pairs = self.chunk.as_bytes()[from..].windows(2);
+            if let Some(end) = pairs.position(|pair| pair == b"\n\n") {
+                let rest = self.chunk.split_off(from + end + 2);
+                let block = std::mem::replace(&mut self.chunk, rest);
+                return Some(block.trim_end_matches('\n').to_owned());
             }
+            // What was looked at is not looked at again.
+            from = self.chunk.len().saturating_sub(1);
             let more = self.next_chunk().await?;
             self.chunk.push_str(&more);
         }
@@ -240,6 +244,14 @@ impl Raw {
                 return Some(event);
             }
         }
+    }
+
+    /// How much comes before the connection ends.
+    pub(crate) async fn rest(&mut self) -> usize {
+        let mut rest = Vec::new();
+        // However it ends.
+        let _ = within(self.io.read_to_end(&mut rest)).await;
+        rest.len()
     }
 
     /// Nothing comes, for a while.

@@ -29,7 +29,8 @@ enum Kind {
     Whole(Option<Bytes>),
     /// The same for a stream of HTTP/2, and what is left of it.
     Pieces(Bytes),
-    Flow(Pin<Box<dyn Flow>>),
+    /// If it is known, with how much is left of it.
+    Flow(Pin<Box<dyn Flow>>, Option<u64>),
 }
 
 impl std::fmt::Debug for Kind {
@@ -37,7 +38,7 @@ impl std::fmt::Debug for Kind {
         match self {
             Self::Whole(text) => f.debug_tuple("Whole").field(text).finish(),
             Self::Pieces(rest) => f.debug_tuple("Pieces").field(rest).finish(),
-            Self::Flow(_) => f.write_str("Flow"),
+            Self::Flow(..) => f.write_str("Flow"),
         }
     }
 }
@@ -58,13 +59,18 @@ impl Body {
         Kind::Whole(text).into()
     }
 
+    /// What comes one after the other, and is so long if that is known: if it ends
+    /// before, the response is cut.
     #[cfg_attr(
-        all(not(feature = "sse"), not(test)),
-        expect(dead_code, reason = "only events come one after the other")
+        all(not(feature = "sse"), not(feature = "polling"), not(test)),
+        expect(
+            dead_code,
+            reason = "only what waits in a session is not there at once"
+        )
     )]
-    pub(crate) fn flow(flow: impl Flow + 'static) -> Self {
+    pub(crate) fn flow(flow: impl Flow + 'static, length: Option<u64>) -> Self {
         let (flow, rest) = (Box::pin(flow), Bytes::new());
-        Kind::Flow(Box::pin(Parts { flow, rest })).into()
+        Kind::Flow(Box::pin(Parts { flow, rest }), length).into()
     }
 
     /// Until it is sent, the request is under way.
@@ -77,7 +83,7 @@ impl Body {
         let kind = std::mem::replace(&mut self.kind, Kind::Whole(None));
         self.kind = match kind {
             Kind::Whole(Some(text)) => Kind::Pieces(text),
-            Kind::Flow(flow) => Kind::Flow(Box::pin(stalled::Pieces::of(flow))),
+            Kind::Flow(flow, left) => Kind::Flow(Box::pin(stalled::Pieces::of(flow)), left),
             kind => kind,
         };
     }
@@ -101,7 +107,13 @@ impl http_body::Body for Body {
             Kind::Whole(Some(text)) if text.len() > PIECE => Poll::Ready(Some(part(text))),
             Kind::Whole(text) => Poll::Ready(text.take()),
             Kind::Pieces(rest) => Poll::Ready(stalled::give(rest)),
-            Kind::Flow(flow) => flow.as_mut().poll_piece(cx),
+            Kind::Flow(flow, left) => {
+                let piece = flow.as_mut().poll_piece(cx);
+                if let (Poll::Ready(Some(piece)), Some(left)) = (&piece, left) {
+                    *left = left.saturating_sub(piece.len() as u64);
+                }
+                piece
+            }
         };
         piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
@@ -110,7 +122,7 @@ impl http_body::Body for Body {
         match &self.kind {
             Kind::Whole(text) => text.is_none(),
             Kind::Pieces(rest) => rest.is_empty(),
-            Kind::Flow(_) => false,
+            Kind::Flow(_, left) => *left == Some(0),
         }
     }
 
@@ -118,7 +130,7 @@ impl http_body::Body for Body {
         match &self.kind {
             Kind::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
             Kind::Pieces(rest) => SizeHint::with_exact(rest.len() as u64),
-            Kind::Flow(_) => SizeHint::default(),
+            Kind::Flow(_, left) => left.map_or_else(SizeHint::default, SizeHint::with_exact),
         }
     }
 }
@@ -322,7 +334,7 @@ mod tests {
     #[tokio::test]
     async fn so_are_those_that_come_one_after_the_other() {
         let texts = [1, 3 * PIECE, 2].map(|size| Bytes::from(vec![b'x'; size]));
-        let mut body = pin!(Body::flow(Texts(texts.into())));
+        let mut body = pin!(Body::flow(Texts(texts.into()), None));
         let mut sizes = Vec::new();
         while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             sizes.push(frame.unwrap().into_data().unwrap().len());

@@ -31,7 +31,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response};
 
 pub use body::Body;
-#[cfg(feature = "sse")]
+#[cfg(any(feature = "sse", feature = "polling"))]
 pub(crate) use body::Flow;
 #[cfg(feature = "session")]
 pub(crate) use body::ReadError;
@@ -55,7 +55,7 @@ pub use status::{Reply, StatusPolicy};
 pub(crate) use {body::read, dial::dial_at, service::is_json};
 
 /// The type of what is answered.
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A response that carries JSON.
 pub(crate) fn json(status: StatusCode, text: Bytes) -> Response<Body> {

@@ -5,19 +5,21 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::transport::http::{Body, json, plain};
+use crate::transport::http::{Body, Flow, JSON, json, plain, with_type};
 use crate::transport::session::{Keep, Reader, Visit};
 
 /// So many messages one response has at most,
 const MESSAGES: usize = 100;
 /// and no further one when it has so many bytes.
 const BYTES: usize = 1 << 20;
+/// It is given in pieces of so many bytes.
+const PIECE: usize = 64_000;
 /// When the server stops, so long a response waits for more while requests run.
 const HOLD: Duration = Duration::from_millis(50);
 
@@ -25,7 +27,9 @@ const HOLD: Duration = Duration::from_millis(50);
 pub(crate) fn begin(visit: &Visit) -> Response<Body> {
     // From now on messages wait to be acknowledged.
     drop(visit.outbox().attach(Keep::Acknowledged, None));
-    Page::new(0).into_response(visit)
+    let mut text = BytesMut::from(head(0).as_bytes());
+    text.extend_from_slice(TAIL);
+    uncached(json(StatusCode::OK, text.freeze()))
 }
 
 /// Acknowledges what the client has got, and waits for more.
@@ -45,15 +49,19 @@ pub(crate) async fn poll(
     match page.count {
         0 if page.is_last => over(),
         0 => no_content(),
-        _ => page.into_response(&visit),
+        _ => page.into_response(reader),
     }
 }
 
 /// Messages that go out together.
 struct Page {
+    /// The number before the first,
+    before: u64,
+    /// and that of the last.
     cursor: u64,
     count: usize,
-    messages: BytesMut,
+    /// Bytes of them all.
+    size: usize,
     /// Whether nothing can follow.
     is_last: bool,
     hold: Option<Pin<Box<Sleep>>>,
@@ -62,9 +70,10 @@ struct Page {
 impl Page {
     fn new(cursor: u64) -> Self {
         Self {
+            before: cursor,
             cursor,
             count: 0,
-            messages: BytesMut::new(),
+            size: 0,
             is_last: false,
             hold: None,
         }
@@ -77,9 +86,9 @@ impl Page {
         visit: &Visit,
         stop: &CancellationToken,
     ) -> Poll<()> {
-        while self.count < MESSAGES && self.messages.len() < BYTES {
+        while self.count < MESSAGES && self.size < BYTES {
             match reader.poll_next(cx) {
-                Poll::Ready(Some((number, text))) => self.add(number, &text),
+                Poll::Ready(Some((number, text))) => self.add(number, text.len()),
                 Poll::Ready(None) => {
                     self.is_last = reader.is_last();
                     break;
@@ -105,23 +114,69 @@ impl Page {
         }
     }
 
-    fn add(&mut self, number: u64, text: &[u8]) {
-        if self.count > 0 {
-            self.messages.extend_from_slice(b",");
+    fn add(&mut self, number: u64, size: usize) {
+        if self.count == 0 {
+            self.before = number - 1;
         }
-        self.messages.extend_from_slice(text);
-        self.count += 1;
         self.cursor = number;
+        self.count += 1;
+        self.size += size;
     }
 
-    fn into_response(self, visit: &Visit) -> Response<Body> {
-        let mut text = BytesMut::with_capacity(self.messages.len() + 48);
-        let cursor = self.cursor;
-        text.extend_from_slice(format!(r#"{{"cursor":{cursor},"messages":["#).as_bytes());
-        text.extend_from_slice(&self.messages);
-        text.extend_from_slice(b"]}");
-        let text = visit.outbox().on_its_way(text.freeze());
-        uncached(json(StatusCode::OK, text))
+    /// The messages, which the reader takes a second time to give them out.
+    fn into_response(self, mut reader: Reader) -> Response<Body> {
+        reader.resume_after(self.before);
+        let head = head(self.cursor);
+        let commas = self.count.saturating_sub(1);
+        let length = head.len() + self.size + commas + TAIL.len();
+        let messages = Messages {
+            out: BytesMut::from(head.as_bytes()),
+            reader,
+            last: self.cursor,
+            left: self.count,
+        };
+        let body = Body::flow(messages, Some(length as u64));
+        uncached(with_type(StatusCode::OK, JSON, body))
+    }
+}
+
+/// What a page begins with,
+fn head(cursor: u64) -> String {
+    format!(r#"{{"cursor":{cursor},"messages":["#)
+}
+
+/// and ends with.
+const TAIL: &[u8] = b"]}";
+
+/// The messages of a page, out of the outbox. It is cut if there is another reader: its
+/// client has come again and does not wait for this.
+struct Messages {
+    /// What goes before the next one.
+    out: BytesMut,
+    reader: Reader,
+    /// The number of the last one.
+    last: u64,
+    /// How many have still to end.
+    left: usize,
+}
+
+impl Flow for Messages {
+    fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let this = &mut *self;
+        let mut out = std::mem::take(&mut this.out);
+        while this.left > 0 && out.len() < PIECE {
+            let size = PIECE - out.len();
+            let Poll::Ready(Some(part)) = this.reader.poll_part(cx, this.last, size) else {
+                return Poll::Ready(None);
+            };
+            out.extend_from_slice(&part.text);
+            if part.is_last {
+                this.left -= 1;
+                out.extend_from_slice(if this.left > 0 { &b","[..] } else { TAIL });
+            }
+        }
+        let piece = (!out.is_empty()).then(|| out.freeze());
+        Poll::Ready(piece.map(|piece| this.reader.on_its_way(piece)))
     }
 }
 

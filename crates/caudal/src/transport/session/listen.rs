@@ -11,7 +11,7 @@ use http::{Response, StatusCode};
 use super::Visit;
 #[cfg(feature = "sse")]
 use super::table::Owner;
-use super::{Sessions, head, named, not_found};
+use super::{Sessions, Verb, head, named, not_found};
 use crate::peer::Link;
 use crate::transport::http::{Body, Http, later, plain};
 #[cfg(feature = "polling")]
@@ -46,7 +46,7 @@ impl Sessions {
         let Some(visit) = self.find(http, link, head) else {
             return not_found();
         };
-        if visit.outbox().has_much_on_its_way() {
+        if visit.outbox().has_much_on_its_way(Verb::Get) {
             return unread();
         }
         match way {
@@ -83,7 +83,7 @@ impl Sessions {
         if let Way::Events = way
             && let Some((visit, last)) = self.find_again(link, head)
         {
-            if visit.outbox().has_much_on_its_way() {
+            if visit.outbox().has_much_on_its_way(Verb::Get) {
                 return unread();
             }
             let id = Arc::clone(&visit.id);

@@ -50,7 +50,7 @@ use table::{OpenError, Owner, Table};
     not(any(feature = "sse", feature = "polling")),
     allow(unused_imports, reason = "each way to the client uses its part")
 )]
-pub(crate) use outbox::{Keep, Reader};
+pub(crate) use outbox::{Keep, Reader, Verb};
 pub(crate) use table::Visit;
 #[cfg(feature = "sse")]
 pub(crate) use waits::Wait;

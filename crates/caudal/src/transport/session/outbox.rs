@@ -21,7 +21,10 @@ use self::state::State;
 use super::budget::{Account, Budget, Held};
 use super::table::Opener;
 
+use self::way::is_much;
+
 pub(crate) use self::reader::Reader;
+pub(crate) use self::way::Verb;
 
 /// What one outbox may hold.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +91,7 @@ impl Outbox {
                 return Poll::Ready(());
             }
             let waiting = state.waiting();
-            if waiting > 0 && waiting >= self.bounds.output {
+            if is_much(waiting, self.bounds.output) {
                 state.writer = Some(cx.waker().clone());
                 return Poll::Pending;
             }
@@ -128,7 +131,7 @@ impl Outbox {
         self.change(|state, _| {
             let aside = state.aside + state.back();
             let output = self.bounds.output;
-            let is_full = (aside > 0 && aside >= output) || state.has_much_on_its_way(output);
+            let is_full = is_much(aside, output) || is_much(state.on_its_way.all(), output);
             if !state.closed && (is_full || !self.admit(state, bytes, cx.waker())) {
                 state.writer = Some(cx.waker().clone());
                 return Poll::Pending;

@@ -9,6 +9,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::head;
 use super::inbox::Refused;
+use super::outbox::Verb;
 use super::refusal::refusal;
 use super::table::{Session, Visit};
 use super::waits::{Asked, Wait};
@@ -75,7 +76,7 @@ fn judge(http: &Http, session: &Session, text: &[u8], invalid: &Invalid<'_>) -> 
 /// Answers requests when too many wait already. Nothing that came with them begins.
 fn turned_away(http: &Http, session: &Session, text: &[u8]) -> Response<Body> {
     let (link, outbox) = (&session.link, &session.pipe.outbox);
-    if outbox.has_much_on_its_way() {
+    if outbox.has_much_on_its_way(Verb::Post) {
         return later("too much that was sent to this session is not read\n");
     }
     link.show_received(text);
@@ -83,7 +84,7 @@ fn turned_away(http: &Http, session: &Session, text: &[u8]) -> Response<Body> {
         Exchange::for_entry(link, out).turn_away(id, false);
     };
     match refusal(text, &link.config.policy, refuse) {
-        Some(answer) => answered(http, outbox.on_its_way(answer)),
+        Some(answer) => answered(http, outbox.on_its_way(Verb::Post, answer)),
         None => accepted(false),
     }
 }
@@ -179,7 +180,7 @@ async fn answer(http: &Http, visit: Visit, head: &Parts, wait: Wait) -> Response
     let _ = head;
     poll_fn(|cx| wait.poll_ready(cx)).await;
     match wait.take() {
-        Some(text) => answered(http, visit.pipe.outbox.on_its_way(text)),
+        Some(text) => answered(http, visit.pipe.outbox.on_its_way(Verb::Post, text)),
         None if visit.pipe.inbox.is_closed() => ended(http),
         // The client has cancelled it.
         None => {

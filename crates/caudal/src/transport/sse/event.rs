@@ -40,7 +40,19 @@ impl fmt::Display for EventId<'_> {
 }
 
 /// Writes an event: its id and its name, if it has them, and its data.
-pub(crate) fn write(out: &mut BytesMut, id: Option<EventId<'_>>, name: Option<&str>, data: &[u8]) {
+pub(crate) fn write(
+    out: &mut BytesMut,
+    id: Option<EventId<'_>>,
+    name: Option<&str>,
+    message: &[u8],
+) {
+    begin(out, id, name);
+    data(out, message);
+    end(out);
+}
+
+/// Begins an event, whose data follow.
+pub(crate) fn begin(out: &mut BytesMut, id: Option<EventId<'_>>, name: Option<&str>) {
     if let Some(name) = name {
         out.extend_from_slice(b"event: ");
         out.extend_from_slice(name.as_bytes());
@@ -49,13 +61,23 @@ pub(crate) fn write(out: &mut BytesMut, id: Option<EventId<'_>>, name: Option<&s
     if let Some(id) = id {
         out.extend_from_slice(format!("id: {id}\n").as_bytes());
     }
+    out.extend_from_slice(b"data: ");
+}
+
+/// Writes data of an event, all or a part of them.
+pub(crate) fn data(out: &mut BytesMut, part: &[u8]) {
     // A line break within JSON is only space, but it would end the event.
-    for line in data.split(|byte| matches!(byte, b'\r' | b'\n')) {
-        out.extend_from_slice(b"data: ");
+    for (place, line) in part.split(|byte| matches!(byte, b'\r' | b'\n')).enumerate() {
+        if place > 0 {
+            out.extend_from_slice(b"\ndata: ");
+        }
         out.extend_from_slice(line);
-        out.extend_from_slice(b"\n");
     }
-    out.extend_from_slice(b"\n");
+}
+
+/// Ends an event.
+pub(crate) fn end(out: &mut BytesMut) {
+    out.extend_from_slice(b"\n\n");
 }
 
 #[cfg(test)]

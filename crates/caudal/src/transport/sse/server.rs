@@ -13,10 +13,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::event::{self, COMMENT, EventId, RETRY};
 use crate::time::after;
 use crate::transport::http::{Body, Flow, Options, with_type};
-use crate::transport::session::{Keep, Reader, Visit, Wait};
+use crate::transport::session::{Keep, Reader, Verb, Visit, Wait};
 
-/// Events are put together up to so many bytes.
-const PIECE: usize = 16 << 10;
+/// Events are put together up to so many bytes, and larger ones are given in parts: what
+/// is not given yet is the outbox's, and so the next stream's if this one is cut.
+const PIECE: usize = 64_000;
 
 /// The messages of a session, for a GET that has opened it; `lost` if its client comes
 /// from another one, of which nobody knows what it has missed.
@@ -43,7 +44,7 @@ pub(crate) fn listen(
     options: &Options,
 ) -> Response<Body> {
     let mut head = BytesMut::from(RETRY);
-    let reader = visit.outbox().attach(Keep::Replay, last);
+    let mut reader = visit.outbox().attach(Keep::Replay, last);
     if let Some(last) = last {
         let missed = reader.resume_after(last);
         if missed > 0 {
@@ -87,7 +88,7 @@ pub(crate) fn answer(visit: Visit, wait: Wait, options: &Options) -> Response<Bo
 }
 
 fn stream(flow: impl Flow + 'static) -> Response<Body> {
-    let body = Body::flow(flow);
+    let body = Body::flow(flow, None);
     let kind = HeaderValue::from_static("text/event-stream");
     let mut response = with_type(StatusCode::OK, kind, body);
     let headers = response.headers_mut();
@@ -119,7 +120,7 @@ impl Flow for Events {
         }
         if !out.is_empty() {
             this.silence.end();
-            return Poll::Ready(Some(give(&this.visit, out)));
+            return Poll::Ready(Some(give(&this.visit, Verb::Get, out)));
         }
         match &this.reader {
             None => Poll::Ready(None),
@@ -170,7 +171,7 @@ impl Flow for Answer {
         }
         if out.len() >= PIECE {
             // There may be more before the answer.
-            return Poll::Ready(Some(give(&this.visit, out)));
+            return Poll::Ready(Some(give(&this.visit, Verb::Post, out)));
         }
         if ready.is_ready() {
             let answer = wait.take();
@@ -178,18 +179,18 @@ impl Flow for Answer {
             if let Some(text) = answer {
                 event::write(&mut out, None, None, &text);
             }
-            return Poll::Ready((!out.is_empty()).then(|| give(&this.visit, out)));
+            return Poll::Ready((!out.is_empty()).then(|| give(&this.visit, Verb::Post, out)));
         }
         if !out.is_empty() {
             this.silence.end();
-            return Poll::Ready(Some(give(&this.visit, out)));
+            return Poll::Ready(Some(give(&this.visit, Verb::Post, out)));
         }
         this.silence.poll(cx).map(Some)
     }
 }
 
-fn give(visit: &Visit, out: BytesMut) -> Bytes {
-    visit.outbox().on_its_way(out.freeze())
+fn give(visit: &Visit, verb: Verb, out: BytesMut) -> Bytes {
+    visit.outbox().on_its_way(verb, out.freeze())
 }
 
 /// Writes what a reader has, up to the message `limit`, with the ids that the numbers
@@ -203,9 +204,15 @@ fn read<'a>(
 ) -> bool {
     while out.len() < PIECE {
         let Some(from) = reader else { break };
-        match from.poll_next_to(cx, limit) {
-            Poll::Ready(Some((number, text))) => {
-                event::write(out, id(number), None, &text);
+        match from.poll_part(cx, limit, PIECE - out.len()) {
+            Poll::Ready(Some(part)) => {
+                if part.is_first {
+                    event::begin(out, id(part.number), None);
+                }
+                event::data(out, &part.text);
+                if part.is_last {
+                    event::end(out);
+                }
             }
             Poll::Ready(None) => {
                 let last = from.is_last();

@@ -5,6 +5,7 @@ use std::task::Waker;
 
 use bytes::Bytes;
 
+use super::way::Given;
 use super::{Due, Keep};
 use crate::transport::session::budget::Held;
 
@@ -27,7 +28,7 @@ pub(super) struct State {
     /// Bytes of answers and reports that POSTs have still to take.
     pub(super) aside: usize,
     /// Bytes that HTTP was given and has not sent.
-    pub(super) on_its_way: usize,
+    pub(super) on_its_way: Given,
     /// Bytes that wait before it, in the driver.
     pub(super) before: usize,
     pub(super) keep: Keep,
@@ -97,7 +98,7 @@ impl Default for State {
             unsent: Size::default(),
             sent: Size::default(),
             aside: 0,
-            on_its_way: 0,
+            on_its_way: Given::default(),
             before: 0,
             keep: Keep::Replay,
             listens: false,
@@ -143,17 +144,13 @@ impl State {
 
     pub(super) fn held(&self) -> Held {
         Held {
-            owed: self.waiting() + self.on_its_way,
+            owed: self.waiting() + self.on_its_way.all(),
             kept: match self.keep {
                 Keep::Replay => self.sent.all,
                 Keep::Acknowledged => 0,
             },
             unsent: self.before,
         }
-    }
-
-    pub(super) fn has_much_on_its_way(&self, limit: usize) -> bool {
-        self.on_its_way > 0 && self.on_its_way >= limit
     }
 
     /// Whether one message at most is kept of those that were sent.
@@ -263,21 +260,24 @@ impl State {
         self.next = next.map_or(self.last + 1, |message| message.number);
     }
 
-    /// The message that is next, if its number is at most `limit`.
-    pub(super) fn take(&mut self, limit: u64, is_lent: bool) -> Option<(u64, Bytes)> {
+    /// The message that is next.
+    pub(super) fn peek(&self) -> Option<(u64, &Bytes)> {
+        let message = self.messages.get(self.place())?;
+        Some((message.number, &message.text))
+    }
+
+    /// Counts it as sent; it is kept unless it `is_lent`.
+    pub(super) fn pass(&mut self, is_lent: bool) {
         let place = self.place();
-        let message = self.messages.get(place)?.clone();
-        if message.number > limit {
-            return None;
-        }
+        let Some(message) = self.messages.get(place) else {
+            return;
+        };
         self.next = message.number + 1;
         self.mark_sent(place);
-        if is_lent {
-            self.messages.remove(place);
+        if is_lent && let Some(message) = self.messages.remove(place) {
             self.sent.take(&message);
         }
         self.skip_gap();
-        Some((message.number, message.text))
     }
 
     pub(super) fn others(&mut self) -> impl Iterator<Item = Waker> + use<> {

@@ -251,7 +251,7 @@ fn what_went_over_a_lent_reader_is_neither_kept_nor_missed() {
     assert_eq!(outbox.lock().messages.len(), 2);
     assert_eq!(outbox.last(), 104);
     drop(lent);
-    let main = outbox.attach(Keep::Replay, None);
+    let mut main = outbox.attach(Keep::Replay, None);
     assert_eq!(main.resume_after(4), 0);
     assert!(outbox.due(cx).is_none());
 }
@@ -364,7 +364,10 @@ fn what_is_on_its_way_counts_for_all_and_stops_nobody_alone() {
     let one = Outbox::new(bounds, &budget, None);
     let other = Outbox::new(bounds, &budget, None);
     let text = Bytes::from(vec![b'x'; 1500]);
-    let (first, second) = (one.on_its_way(text.clone()), one.on_its_way(text.clone()));
+    let (first, second) = (
+        one.on_its_way(Verb::Post, text.clone()),
+        one.on_its_way(Verb::Post, text.clone()),
+    );
     assert_eq!(first, text);
     let woken = Arc::new(Count::default());
     let waker = Waker::from(Arc::clone(&woken));
@@ -407,7 +410,7 @@ fn one_opener_takes_its_part_and_no_more() {
     assert!(next(&mut bob.attach(Keep::Replay, None)).is_some());
     assert_eq!(woken.taken(), 0);
     // What is on its way when a session has ended counts no less.
-    let text = other.on_its_way(Bytes::from(vec![b'x'; 2000]));
+    let text = other.on_its_way(Verb::Post, Bytes::from(vec![b'x'; 2000]));
     other.discard();
     drop((one, other));
     let late = of("ada");
@@ -447,20 +450,26 @@ fn a_session_has_so_much_on_its_way_and_no_more() {
         ..BOUNDS
     };
     let outbox = outbox(bounds);
-    let text = Bytes::from(vec![b'x'; 1500]);
+    let [text, heard] = [1500, 3000].map(|size| Bytes::from(vec![b'x'; size]));
     let woken = Arc::new(Count::default());
     let waker = Waker::from(Arc::clone(&woken));
     let cx = &mut Context::from_waker(&waker);
-    let first = outbox.on_its_way(text.clone());
-    assert!(outbox.poll_set_aside(cx, 10).is_ready() && !outbox.has_much_on_its_way());
-    let second = outbox.on_its_way(text);
-    assert!(outbox.poll_set_aside(cx, 10).is_pending() && outbox.has_much_on_its_way());
-    // What goes another way does not wait for that.
+    let first = outbox.on_its_way(Verb::Post, text.clone());
+    assert!(outbox.poll_set_aside(cx, 10).is_ready() && !outbox.has_much_on_its_way(Verb::Post));
+    let second = outbox.on_its_way(Verb::Post, text);
+    assert!(outbox.poll_set_aside(cx, 10).is_pending() && outbox.has_much_on_its_way(Verb::Post));
+    // What goes another way does not wait for that, nor does who comes to listen.
     assert!(outbox.poll_push(cx, b"x").is_ready());
+    assert!(!outbox.has_much_on_its_way(Verb::Get));
     drop(second);
     assert!(woken.taken() > 0);
     assert!(outbox.poll_set_aside(cx, 10).is_ready());
-    drop(first);
+    // What is heard counts for both.
+    let heard = outbox.on_its_way(Verb::Get, heard);
+    for verb in [Verb::Get, Verb::Post] {
+        assert!(outbox.has_much_on_its_way(verb));
+    }
+    drop((first, heard));
 }
 
 #[test]
@@ -508,4 +517,61 @@ fn what_was_sent_on_a_stream_is_not_owed_to_a_webhook() {
     assert!(next(&mut outbox.attach(Keep::Replay, None)).is_some());
     let (_reader, before) = outbox.attach_owed();
     assert_eq!((before, outbox.due(cx)), (1, None));
+}
+
+/// At most so much of the next message.
+fn part(reader: &mut Reader, size: usize) -> Option<(u64, String, bool)> {
+    let mut cx = Context::from_waker(Waker::noop());
+    match reader.poll_part(&mut cx, u64::MAX, size) {
+        Poll::Ready(Some(part)) => {
+            let text = String::from_utf8(part.text.to_vec()).unwrap();
+            Some((part.number, text, part.is_last))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn what_was_given_in_part_was_not_sent() {
+    let outbox = outbox(BOUNDS);
+    assert!(push(&outbox, "abcdefgh") && push(&outbox, "ij"));
+    let mut first = outbox.attach(Keep::Replay, None);
+    assert_eq!(part(&mut first, 5), Some((1, "abcde".to_owned(), false)));
+    // Nothing is dropped for it, and nobody has room before it is taken.
+    assert!(!push(&outbox, "k"));
+    let mut second = outbox.attach(Keep::Replay, None);
+    assert_eq!(part(&mut first, 5), None);
+    assert_eq!(part(&mut second, 7), Some((1, "abcdefg".to_owned(), false)));
+    assert_eq!(part(&mut second, 7), Some((1, "h".to_owned(), true)));
+    assert!(push(&outbox, "k"));
+    assert_eq!(part(&mut second, 2), Some((2, "ij".to_owned(), true)));
+    // So is what comes a second time.
+    assert_eq!(second.resume_after(1), 0);
+    assert_eq!(part(&mut second, 1), Some((2, "i".to_owned(), false)));
+    outbox.close();
+    assert!(!second.is_last());
+    assert_eq!(part(&mut second, 1), Some((2, "j".to_owned(), true)));
+    assert_eq!(part(&mut second, 1), Some((3, "k".to_owned(), true)));
+    assert_eq!(part(&mut second, 1), None);
+    assert!(second.is_last());
+}
+
+#[test]
+fn a_part_is_followed_by_nothing_else() {
+    let outbox = outbox(BOUNDS);
+    assert!(push(&outbox, "abc") && push(&outbox, "d"));
+    let mut reader = outbox.attach(Keep::Acknowledged, None);
+    assert_eq!(part(&mut reader, 1), Some((1, "a".to_owned(), false)));
+    outbox.discard();
+    assert!(is_over(&mut reader));
+    assert!(!reader.is_last(), "no event may be added to what was begun");
+}
+
+#[test]
+fn a_post_takes_a_message_whole() {
+    let outbox = outbox(BOUNDS);
+    assert!(push(&outbox, "abc"));
+    let mut lent = outbox.lend(&mut Context::from_waker(Waker::noop()), 1);
+    let lent = lent.as_mut().unwrap();
+    assert_eq!(part(lent, 1), Some((1, "abc".to_owned(), true)));
 }
