@@ -59,6 +59,7 @@ fn served(measures: &Measures) -> Vec<Target> {
             floor,
             elsewhere(post, "post-core", "on one core"),
             elsewhere(post, "post-own", "on a core each"),
+            elsewhere(post, "post-awake", "with processors that are kept awake"),
             elsewhere(batch, "batch-own", "on a core each"),
             (post || batch).then(idle).flatten(),
             counted.instructed("caudal", base, reaching),
@@ -74,6 +75,7 @@ fn served(measures: &Measures) -> Vec<Target> {
         |subject, name, must| Target::at_most(subject, "instructions", must, instructions(name));
     let core = "POST, 64 connections, one core";
     let own = "POST, 64 connections, a core each";
+    let awake = "POST, 64 connections, awake";
     let post = "POST, 64 connections";
     let batch = "batch of 100 by POST, 16 connections";
     let batch_own = "batch of 100 by POST, a core each";
@@ -84,6 +86,7 @@ fn served(measures: &Measures) -> Vec<Target> {
     [
         rates(core, "post-core"),
         rates(own, "post-own"),
+        rates(awake, "post-awake"),
         rates(post, "post"),
         vec![
             count(post, "post", 15_500.0).aim(14_500.0),

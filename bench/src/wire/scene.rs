@@ -371,6 +371,16 @@ pub const WEB: &[Scene] = &[
     )
     .goals(POSTED_64),
     scene(
+        "post-awake",
+        "http",
+        "`add` by POST, 64 connections that are kept, processors that are kept awake",
+        CALLS,
+        &["--framing", "post", "--connections", "64"],
+        POSTED,
+    )
+    .goals(POSTED_64)
+    .awake(),
+    scene(
         "post-1000",
         "http",
         "`add` by POST, 1,000 connections that are kept, 1 in flight on each",
