@@ -194,7 +194,7 @@ fn not_listening(error: &Error) -> Failure {
                 false => "; everybody who reaches it is let in",
             };
             Failure::usage(format!(
-                "`{endpoint}` can be reached from other machines; if that is meant, say \
+                "`{endpoint}` is no loopback address, so other machines may reach it; if that is meant, say \
                  `--allow-remote`{token}"
             ))
         }

@@ -58,7 +58,7 @@ pub enum Error {
     },
     /// Other machines could reach it, and nobody asked for that.
     #[error(
-        "`{endpoint}` can be reached from other machines; if that is meant, say `allow_remote()`"
+        "`{endpoint}` is no loopback address, so other machines may reach it; if that is meant, say `allow_remote()`"
     )]
     NotLoopback {
         /// The address.

@@ -1054,7 +1054,7 @@ async fn only_loopback_is_served_unless_asked() {
     let error = serve("tcp://0.0.0.0:0", methods()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`tcp://0.0.0.0:0` can be reached from other machines; if that is meant, say `allow_remote()`"
+        "`tcp://0.0.0.0:0` is no loopback address, so other machines may reach it; if that is meant, say `allow_remote()`"
     );
     assert!(!error.is_recoverable());
     let server = serve("tcp://0.0.0.0:0", methods())
