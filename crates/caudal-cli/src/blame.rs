@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 
-use caudal::http::StatusError;
+use caudal::http::{StatusCode, StatusError};
 use caudal::tls::TlsError;
 use caudal::transport::ExitError;
 use caudal::{Address, CallError, CloseReason, Endpoint, Error, FrameError, Framing, JsonRpcError};
@@ -50,7 +50,10 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
         };
     }
     match cause.kind() {
-        io::ErrorKind::InvalidData => (Exit::Protocol, HTTP_HINT),
+        io::ErrorKind::InvalidData if cause.to_string().contains("not HTTP") => {
+            (Exit::Protocol, HTTP_HINT)
+        }
+        io::ErrorKind::InvalidData => (Exit::Protocol, PATH_HINT),
         io::ErrorKind::Unsupported => (Exit::Usage, ""),
         io::ErrorKind::InvalidInput if matches!(endpoint.address(), Address::Unix { .. }) => {
             (Exit::Usage, "no socket can have it; use a shorter path")
@@ -160,8 +163,7 @@ fn refused_by(status: u64, body: &str) -> (Exit, &'static str) {
 
 const TOKEN_HINT: &str = "give the right token with `--token` or CAUDAL_TOKEN";
 const CALLER_HINT: &str = "it does not let this caller in, or not by this address";
-const HOST_HINT: &str = "it lets nobody in by this address: the server has lists of those that \
-                         it does (`caudal serve --allow-host` adds a name)";
+const HOST_HINT: &str = "`caudal serve` has `--allow-host` for it";
 const ORIGIN_HINT: &str = "leave the Origin header out: only browsers need it, and `caudal serve` \
                            has no flag to allow another";
 
@@ -293,19 +295,22 @@ pub(crate) fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
             let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
             return violation(endpoint, &format!("{}: `{body}`{reason}", error.message));
         }
-        let mut text = format!("`{endpoint}`: {}", error.message);
-        if let Some(location) = member(error, "location") {
-            text = format!("{text} to `{location}`");
-        }
-        if let Some(reason) = member(error, "body").map(str::trim)
-            && !reason.is_empty()
-        {
-            text = format!("{text}: {reason}");
-        }
+        let told = response(error).map_or_else(|| error.message.clone(), |told| told.to_string());
+        let text = format!("`{endpoint}`: {told}");
         return Failure::new(exit, with_hint(text, hint));
     }
     let json = serde_json::to_string(error).unwrap_or_else(|_| error.to_string());
     Failure::rpc(layout(&json, Style::of(&io::stderr())))
+}
+
+/// The response that an error was made of.
+fn response(error: &JsonRpcError) -> Option<StatusError> {
+    let status = error.data.as_ref()?.get("status")?.as_u64()?;
+    let status = StatusCode::from_u16(status.try_into().ok()?).ok()?;
+    let body = member(error, "body").unwrap_or_default();
+    let mut response = StatusError::new(status, body.as_bytes());
+    response.location = member(error, "location").map(str::to_owned);
+    Some(response)
 }
 
 /// The body of a response whose status says that all is well.
@@ -354,8 +359,8 @@ const PATH_HINT: &str = "is it a JSON-RPC server, at this path?";
 const UPGRADE_HINT: &str = "is it a JSON-RPC server, at this path? without WebSocket it is called \
                             as http:// or https://";
 /// The same where not even HTTP was heard.
-const HTTP_HINT: &str =
-    "is it a JSON-RPC server, at this path? with TLS it is called as https:// or wss://";
+const HTTP_HINT: &str = "is it the right port? JSON-RPC over a bare socket is called as tcp://, \
+                         and with TLS as https:// or wss://";
 
 fn lost(endpoint: &Endpoint, reason: &CloseReason) -> Failure {
     let cause = chain(reason);
@@ -426,7 +431,6 @@ fn with_hint(text: String, hint: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use caudal::http::StatusCode;
     use serde_json::json;
 
     use super::*;

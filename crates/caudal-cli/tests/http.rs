@@ -153,7 +153,7 @@ fn a_host_that_is_not_served_ends_with_3_and_says_so() {
                 let parts = [
                     "403",
                     "this Host is not served here",
-                    "the server has lists",
+                    "`hosts` list",
                     "--allow-host",
                 ];
                 outcome.ends(3).prints("").complains(&parts);

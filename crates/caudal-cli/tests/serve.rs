@@ -511,6 +511,6 @@ fn a_file_in_the_way_is_told_once() {
     let file = path("file");
     std::fs::write(&file, "").unwrap();
     let outcome = run(&["serve", "--listen", &format!("unix:{}", file.display())]);
-    outcome.ends(1).complains(&["not a socket"]);
+    outcome.ends(1).complains(&["else than a socket"]);
     assert_eq!(outcome.stderr.matches("choose another").count(), 1);
 }

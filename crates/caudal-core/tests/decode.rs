@@ -471,7 +471,7 @@ fn params_and_results_are_read_with_the_error_to_answer_or_to_return() {
     );
     assert_eq!(
         response(r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}"#),
-        "the other side answered: no (code 1)"
+        "the call failed: no (code 1)"
     );
 }
 

@@ -112,7 +112,7 @@ fn every_local_error_says_its_own_level_and_keeps_the_rest() {
     let remote = CallError::from(JsonRpcError::new(1001, "out of stock"));
     assert_eq!(
         chain(&remote),
-        ["the other side answered: out of stock (code 1001)"]
+        ["the call failed: out of stock (code 1001)"]
     );
     let blank = encode::notification(&mut Vec::new(), "", &()).unwrap_err();
     assert_eq!(
@@ -244,12 +244,9 @@ fn a_failed_call_becomes_an_answer() {
         (CallError::Timeout, "no answer came in time"),
         (
             unknown,
-            "the other side answered: Method not found: name (code -32601)",
+            "the call failed: Method not found: name (code -32601)",
         ),
-        (
-            full,
-            "the other side answered: Server overloaded (code -32000)",
-        ),
+        (full, "the call failed: Server overloaded (code -32000)"),
         (
             nowhere,
             "the message came alone (a single POST, or `Router::handle`), so there is no \
@@ -288,7 +285,7 @@ fn what_the_other_side_said_is_shown_with_its_data() {
     let shown = |error: JsonRpcError| CallError::from(error).to_string();
     assert_eq!(
         shown(JsonRpcError::invalid_params().and_data("expected 2 params, found 3")),
-        "the other side answered: Invalid params (code -32602): expected 2 params, found 3"
+        "the call failed: Invalid params (code -32602): expected 2 params, found 3"
     );
     let incident = Incident::new("a");
     assert!(shown(incident.to_wire()).contains(&incident.correlation().to_string()));

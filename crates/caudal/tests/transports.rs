@@ -991,7 +991,7 @@ async fn a_file_that_is_no_socket_is_not_replaced() {
     assert!(matches!(error, Error::Listen { .. }));
     assert_eq!(
         error.source().unwrap().to_string(),
-        "the path exists and is not a socket; remove it or choose another"
+        "there is something else than a socket; choose another path"
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     // Nor is what a link points to.

@@ -22,9 +22,9 @@ use crate::encode::EncodeError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The other side answered with an error, which is told in full: it is no
-    /// [`source`](StdError::source).
-    #[error("the other side answered: {0}")]
+    /// The other side answered with an error, or a transport has made one of what it saw
+    /// instead. It is told in full: it is no [`source`](StdError::source).
+    #[error("the call failed: {0}")]
     Remote(JsonRpcError),
     /// No answer came in time. The call may still have run.
     #[error("no answer came in time")]

@@ -55,7 +55,7 @@ impl Listener {
         let _alone = lock_directory(path);
         if let Ok(metadata) = fs::symlink_metadata(path) {
             if !metadata.file_type().is_socket() {
-                let exists = "the path exists and is not a socket; remove it or choose another";
+                let exists = "there is something else than a socket; choose another path";
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, exists));
             }
             if !is_stale(path)? {

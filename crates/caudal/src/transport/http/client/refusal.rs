@@ -22,6 +22,8 @@ const SHOWN: usize = 200;
 /// let error = StatusError::new(StatusCode::FORBIDDEN, b"not you\n");
 /// assert_eq!(error.status, StatusCode::FORBIDDEN);
 /// assert_eq!(error.to_string(), "HTTP 403 Forbidden: not you");
+/// let error = StatusError::new(StatusCode::NOT_FOUND, b"<html>\n<body>");
+/// assert_eq!(error.to_string(), "HTTP 404 Not Found: a page for browsers");
 /// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -76,10 +78,16 @@ impl fmt::Display for StatusError {
         if let Some(location) = &self.location {
             write!(f, " to `{location}`")?;
         }
-        match self.body.trim() {
-            "" => Ok(()),
-            body => write!(f, ": {body}"),
+        let mut words = self.body.split_whitespace().peekable();
+        if words.peek().is_none() {
+            return Ok(());
         }
+        f.write_str(":")?;
+        // A page is for a browser, and takes many lines to say what the status says.
+        if words.peek().is_some_and(|word| word.starts_with('<')) {
+            return f.write_str(" a page for browsers");
+        }
+        words.try_for_each(|word| write!(f, " {word}"))
     }
 }
 
