@@ -234,6 +234,7 @@ caudal beside its peers: in memory, as a peer, over pipes and sockets, over HTTP
 WebSocket, and how cost grows. Written by `cargo run --release -- --out ../docs` in
 `bench/`; the raw figures are in [performance/results.json](performance/results.json).
 Instructions, allocations and memory repeat; times are for ratios within one run, and
-are medians over rounds in which the contestants take turns, with their quartiles.
+are medians over rounds in which the contestants take turns, with their quartiles. A ratio
+is the median of the rounds' own ratios, and not the quotient of two medians.
 
 ";

@@ -138,7 +138,11 @@ impl Target {
         };
         match (self.measured, self.reaches(self.must)) {
             (None, _) => "not measured".to_owned(),
-            (_, Some(true)) => "yes".to_owned(),
+            (_, Some(true)) => match self.reaches(self.aim) {
+                Some(true) => "yes, and the aim".to_owned(),
+                Some(false) => "yes, not the aim".to_owned(),
+                None => "yes".to_owned(),
+            },
             (_, Some(false)) if self.is_out_of_reach() => missed("**out of reach**"),
             (_, Some(false)) => missed("**no**"),
             (_, None) if self.is_missed() => missed("aim missed"),
@@ -353,6 +357,8 @@ mod tests {
     fn what_is_only_aimed_at_is_explained_too() {
         assert_eq!(target(0.5).only_aim().holds(), "aim missed, not explained");
         assert_eq!(target(0.7).only_aim().holds(), "aim reached");
+        assert_eq!(target(0.7).aim(0.7).holds(), "yes, and the aim");
+        assert_eq!(target(0.7).aim(0.8).holds(), "yes, not the aim");
         assert_eq!(missed(&[target(0.5).only_aim()]), Vec::<String>::new());
     }
 }
