@@ -138,3 +138,21 @@ async fn answers_come_by_polling_too() {
         cursor = page["cursor"].as_u64().unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_session_does_not_expire_while_a_poll_is_answered() {
+    let mut options = Options::default();
+    options.session_timeout = ms(1000);
+    let site = Site::with(options, Config::default()).await;
+    let mut client = site.open_polling().await;
+    let mut posts = site.again(&client).await;
+    client.send("GET", "/", &[ACCEPT_JSON], "").await;
+    client.raw.silence().await;
+    let large = call(1, "large", json!([12 << 20]));
+    assert_eq!(posts.post(&[ASYNC], &large).await.status, 202);
+    // Longer than the timeout, and more than the system holds.
+    tokio::time::sleep(ms(2500)).await;
+    let reply = within(client.raw.reply()).await;
+    let messages = [ok(1, "x".repeat(12 << 20).into())];
+    assert!(reply.json() == json!({"cursor": 1, "messages": messages}));
+}

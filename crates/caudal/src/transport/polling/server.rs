@@ -49,7 +49,7 @@ pub(crate) async fn poll(
     match page.count {
         0 if page.is_last => over(),
         0 => no_content(),
-        _ => page.into_response(reader),
+        _ => page.into_response(visit, reader),
     }
 }
 
@@ -124,7 +124,7 @@ impl Page {
     }
 
     /// The messages, which the reader takes a second time to give them out.
-    fn into_response(self, mut reader: Reader) -> Response<Body> {
+    fn into_response(self, visit: Visit, mut reader: Reader) -> Response<Body> {
         reader.resume_after(self.before);
         let head = head(self.cursor);
         let commas = self.count.saturating_sub(1);
@@ -134,6 +134,7 @@ impl Page {
             reader,
             last: self.cursor,
             left: self.count,
+            _visit: visit,
         };
         let body = Body::flow(messages, Some(length as u64));
         uncached(with_type(StatusCode::OK, JSON, body))
@@ -158,6 +159,8 @@ struct Messages {
     last: u64,
     /// How many have still to end.
     left: usize,
+    /// Until then the session does not expire.
+    _visit: Visit,
 }
 
 impl Flow for Messages {
