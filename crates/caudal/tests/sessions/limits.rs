@@ -560,3 +560,19 @@ async fn refusals_of_posts_that_nobody_takes_are_bounded_too() {
     }
     assert!(size < 4 << 20, "{size} bytes wait, and 1 MiB may");
 }
+
+#[tokio::test]
+async fn who_was_cut_listens_again_however_much_its_caller_holds() {
+    let mut options = Options::default();
+    options.session_bytes_per_caller = 1 << 20;
+    let site = Site::with(options, Config::default()).await;
+    let mut client = site.open().await;
+    let large = call(1, "large", json!([12 << 20]));
+    assert_eq!(client.post(&[ASYNC], &large).await.status, 202);
+    let data = ok(1, "x".repeat(12 << 20).into());
+    let _unread = site.listen(&client, None).await;
+    tokio::time::sleep(ms(300)).await;
+    let mut next = site.listen(&client, None).await;
+    let event = within(next.event()).await.unwrap();
+    assert!(event.json() == data, "it comes whole");
+}

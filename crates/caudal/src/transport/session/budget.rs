@@ -51,6 +51,8 @@ pub(super) struct Held {
     /// Of those that a driver has, and for which there is no room yet. They are none of
     /// what is owed: else each would wait for the others.
     pub(super) unsent: usize,
+    /// Of what is owed, those that HTTP was given for `GET`s.
+    pub(super) given: usize,
 }
 
 impl Tally {
@@ -70,6 +72,7 @@ impl Tally {
         self.held.owed = self.held.owed + now.owed - before.owed;
         self.held.kept = self.held.kept + now.kept - before.kept;
         self.held.unsent = self.held.unsent + now.unsent - before.unsent;
+        self.held.given = self.held.given + now.given - before.given;
         if !self.is_full(limit) {
             woken.extend(self.waiting.drain().map(|(_, waker)| waker));
         }
@@ -146,6 +149,14 @@ impl Account {
         let mut count = self.budget.lock();
         let mut tallies = self.tallies(&mut count).into_iter().flatten();
         tallies.any(|(tally, limit)| tally.is_full(limit))
+    }
+
+    /// Whether HTTP was given as much for `GET`s as may be held, of its opener's or of
+    /// all. Messages that wait do not count: somebody has to come for them.
+    pub(super) fn has_given_much(&self) -> bool {
+        let mut count = self.budget.lock();
+        let mut tallies = self.tallies(&mut count).into_iter().flatten();
+        tallies.any(|(tally, limit)| tally.held.given > 0 && tally.held.given >= limit)
     }
 
     /// How much may be kept here, where `own` bytes are.

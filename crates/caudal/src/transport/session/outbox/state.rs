@@ -6,7 +6,7 @@ use std::task::Waker;
 use bytes::Bytes;
 
 use super::way::Given;
-use super::{Due, Keep};
+use super::{Due, Keep, Verb};
 use crate::transport::session::budget::Held;
 
 /// What is held of one session's messages, and who waits for what of it.
@@ -150,6 +150,7 @@ impl State {
                 Keep::Acknowledged => 0,
             },
             unsent: self.before,
+            given: self.on_its_way.before(Verb::Get),
         }
     }
 

@@ -39,7 +39,11 @@ impl Outbox {
         let bytes = self.lock().on_its_way.before(verb);
         // What is sent again is asked for by nobody but the client, as often as it likes.
         let is_more_than_its_share = bytes > self.bounds.share;
-        is_much(bytes, self.bounds.output) || (is_more_than_its_share && self.account.is_full())
+        let is_full = || match verb {
+            Verb::Get => self.account.has_given_much(),
+            Verb::Post => self.account.is_full(),
+        };
+        is_much(bytes, self.bounds.output) || (is_more_than_its_share && is_full())
     }
 }
 
@@ -56,7 +60,7 @@ impl Given {
     }
 
     /// What a request with this verb finds before it.
-    const fn before(&self, verb: Verb) -> usize {
+    pub(super) const fn before(&self, verb: Verb) -> usize {
         match verb {
             Verb::Get => self.get,
             Verb::Post => self.all(),
