@@ -309,3 +309,23 @@ async fn sessions_end_with_the_service() {
     drop(http);
     eventually("it is closed", || peer.state().is_closed()).await;
 }
+
+#[tokio::test]
+async fn a_poll_that_is_cut_has_not_sent_everything() {
+    let site = Site::new().await;
+    let mut client = site.open_polling().await;
+    let large = call(1, "large", json!([12 << 20]));
+    assert_eq!(client.post(&[ASYNC], &large).await.status, 202);
+    let mut cut = site.again(&client).await;
+    cut.send("GET", "/", &[ACCEPT_JSON], "").await;
+    assert_eq!(within(cut.raw.head()).await.status, 200);
+    let end = shut_down(&site, Duration::from_secs(20));
+    tokio::time::sleep(ms(100)).await;
+    drop(cut);
+    // Longer than for one that was sent everything.
+    tokio::time::sleep(ms(6000)).await;
+    let page = within(site.again(&client).await.poll(0)).await.json();
+    assert_eq!(page["cursor"], 1);
+    assert_eq!(site.again(&client).await.poll(1).await.status, 410);
+    assert!(within(end).await.unwrap() < Duration::from_secs(15));
+}

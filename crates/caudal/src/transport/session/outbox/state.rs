@@ -160,9 +160,11 @@ impl State {
         second.is_none_or(|message| message.number >= self.fresh)
     }
 
-    /// Whether everything was sent, and nothing is about to be sent again.
+    /// Whether everything was sent, and nothing is about to be sent again; nor was about
+    /// to be when its reader was cut, where it has to be acknowledged.
     pub(super) fn is_sent(&self) -> bool {
-        let again = self.reader.is_some() && self.next < self.fresh;
+        let is_wanted = self.reader.is_some() || self.keep == Keep::Acknowledged;
+        let again = is_wanted && self.next < self.fresh;
         self.fresh > self.last() && !again
     }
 
