@@ -329,3 +329,31 @@ async fn a_poll_that_is_cut_has_not_sent_everything() {
     assert_eq!(site.again(&client).await.poll(1).await.status, 410);
     assert!(within(end).await.unwrap() < Duration::from_secs(15));
 }
+
+#[tokio::test]
+async fn a_poll_that_is_replaced_at_the_end_is_told_so() {
+    let site = Site::new().await;
+    let mut polls = site.open_polling().await;
+    let mut posts = site.again(&polls).await;
+    let peer = site.peer();
+    let hold = call(1, "hold", json!([]));
+    assert_eq!(posts.post(&[ASYNC], &hold).await.status, 202);
+    polls.send("GET", "/", &[ACCEPT_JSON], "").await;
+    polls.raw.silence().await;
+    let end = shut_down(&site, Duration::from_secs(20));
+    tokio::time::sleep(ms(50)).await;
+    peer.notify("tick", (1,)).await.unwrap();
+    // It has a message, and waits for more.
+    tokio::time::sleep(ms(10)).await;
+    let mut next = site.again(&polls).await;
+    next.send("GET", "/", &[ACCEPT_JSON], "").await;
+    let reply = within(polls.raw.reply()).await;
+    // Or it did not come in time.
+    assert!(reply.status == 204 || reply.json()["messages"][0] == tick(1));
+    site.gate.add_permits(1);
+    let page = next.raw.reply().await.json();
+    assert_eq!(page["messages"][0], tick(1));
+    let cursor = page["cursor"].as_u64().unwrap();
+    site.again(&polls).await.poll(cursor).await;
+    within(end).await.unwrap();
+}

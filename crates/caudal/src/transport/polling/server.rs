@@ -91,6 +91,10 @@ impl Page {
                 Poll::Ready(Some((number, text))) => self.add(number, text.len()),
                 Poll::Ready(None) => {
                     self.is_last = reader.is_last();
+                    if !self.is_last {
+                        // They are another's now.
+                        self.count = 0;
+                    }
                     break;
                 }
                 Poll::Pending if self.count == 0 => return Poll::Pending,
