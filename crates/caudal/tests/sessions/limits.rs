@@ -576,3 +576,17 @@ async fn who_was_cut_listens_again_however_much_its_caller_holds() {
     let event = within(next.event()).await.unwrap();
     assert!(event.json() == data, "it comes whole");
 }
+
+#[tokio::test]
+async fn who_was_cut_listens_again_however_little_may_wait() {
+    let mut config = Config::default();
+    config.limits.output = 32_000;
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open().await;
+    let large = call(1, "large", json!([12 << 20]));
+    assert_eq!(client.post(&[ASYNC], &large).await.status, 202);
+    let _unread = site.listen(&client, None).await;
+    tokio::time::sleep(ms(300)).await;
+    let mut next = site.listen(&client, None).await;
+    assert_eq!(within(next.event()).await.unwrap().id, Some(1));
+}

@@ -450,7 +450,7 @@ fn a_session_has_so_much_on_its_way_and_no_more() {
         ..BOUNDS
     };
     let outbox = outbox(bounds);
-    let [text, heard] = [1500, 3000].map(|size| Bytes::from(vec![b'x'; size]));
+    let [text, heard] = [1500, 256 << 10].map(|size| Bytes::from(vec![b'x'; size]));
     let woken = Arc::new(Count::default());
     let waker = Waker::from(Arc::clone(&woken));
     let cx = &mut Context::from_waker(&waker);

@@ -8,6 +8,9 @@ use super::Outbox;
 
 /// So little is not worth counting: a connection has only so many streams.
 const LITTLE: usize = 1 << 10;
+/// So much may be given for `GET`s in any case: some pieces, of which each may be in a
+/// connection that is cut.
+const PIECES: usize = 256 << 10;
 
 /// What a client asks with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +42,12 @@ impl Outbox {
         let bytes = self.lock().on_its_way.before(verb);
         // What is sent again is asked for by nobody but the client, as often as it likes.
         let is_more_than_its_share = bytes > self.bounds.share;
-        let is_full = || match verb {
-            Verb::Get => self.account.has_given_much(),
-            Verb::Post => self.account.is_full(),
+        let output = self.bounds.output;
+        let (limit, is_full) = match verb {
+            Verb::Get => (output.max(PIECES), self.account.has_given_much()),
+            Verb::Post => (output, self.account.is_full()),
         };
-        is_much(bytes, self.bounds.output) || (is_more_than_its_share && is_full())
+        is_much(bytes, limit) || (is_more_than_its_share && is_full)
     }
 }
 
