@@ -279,7 +279,12 @@ fn what_is_not_json_rpc_ends_with_6() {
     for way in 0..4 {
         let (address, _server) = answering(html);
         let to = &ways(&format!("{address}/"))[way];
-        run(&["call", to, "x"]).ends(6).prints("");
+        let outcome = run(&["call", to, "x"]);
+        outcome.ends(6).prints("").complains(&["at this path?"]);
+        // It speaks HTTP, so nothing else is to be tried.
+        for other in ["tcp://", "TLS"] {
+            assert!(!outcome.stderr.contains(other), "{outcome:?}");
+        }
     }
     // A status that is none of an error is not what is wrong.
     let (address, _server) = answering(html);
@@ -294,6 +299,17 @@ fn what_is_not_json_rpc_ends_with_6() {
             "at this path?",
         ]);
     }
+}
+
+#[test]
+fn a_page_is_told_in_one_line() {
+    let page =
+        "HTTP/1.1 501 Not Implemented\r\nContent-Length: 22\r\n\r\n<html>\n<body>\n<p>no</p>";
+    let (address, _server) = answering(page);
+    let outcome = run(&["call", &format!("http://{address}/"), "x"]);
+    let said = "HTTP 501 Not Implemented: a page for browsers; ";
+    outcome.ends(6).prints("").complains(&[said]);
+    assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
 }
 
 #[test]
@@ -370,7 +386,13 @@ fn a_server_that_goes_away_has_closed_the_connection() {
 fn what_is_not_even_http_ends_with_6() {
     let address = greeting("SSH-2.0-OpenSSH_9.9\r\n");
     for to in ways(&format!("{address}/")) {
-        run(&["call", &to, "x"]).ends(6).prints("");
+        let outcome = run(&["call", &to, "x"]);
+        outcome
+            .ends(6)
+            .prints("")
+            .complains(&["tcp://", "https://"]);
+        // No path would help.
+        assert!(!outcome.stderr.contains("at this path?"), "{outcome:?}");
     }
 }
 
