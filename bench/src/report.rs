@@ -223,8 +223,7 @@ fn pipes(races: &[Race]) -> Option<(&'static str, String)> {
 /// Which scene decides, where the same work is done in several.
 const DECIDES: &str = "
 Where the same work was measured in several scenes, the one decides in which nobody waits
-for a processor to wake up: generator and server on one core, for POST also on a core each,
-or processors that are kept awake.
+for a processor to wake up: generator and server on one core, for POST also on a core each.
 The others stand beside it and say what the machine adds, with their own verdict.
 ";
 
