@@ -1,5 +1,6 @@
 //! What the kernel knows about this process and others.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
 use std::time::Duration;
@@ -44,6 +45,24 @@ pub fn threads(pid: u32) -> std::io::Result<Vec<(String, Duration)>> {
         threads.push((name, Duration::from_nanos(cpu)));
     }
     Ok(threads)
+}
+
+/// The threads of a process, and the processor on which each of them is or was last.
+///
+/// # Errors
+/// It has gone.
+pub fn places(pid: u32) -> std::io::Result<HashMap<String, u32>> {
+    let place = |task: fs::DirEntry| {
+        // A thread may end while we look.
+        let stat = fs::read_to_string(task.path().join("stat")).ok()?;
+        // Its name may be anything, with spaces and brackets, and is the second field of
+        // which this is the 39th.
+        let (_, fields) = stat.rsplit_once(") ")?;
+        let place = fields.split(' ').nth(36)?.parse().ok()?;
+        Some((task.file_name().to_string_lossy().into_owned(), place))
+    };
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(tasks.flatten().filter_map(place).collect())
 }
 
 /// The bytes of a process that are in memory: its own, not the kernel's buffers

@@ -74,6 +74,7 @@ pub(crate) fn run(plan: &Plan, subscribers: usize) -> Result<Figures, Problem> {
         server_cpu: used.map(|(a, b)| b.cpu.saturating_sub(a.cpu).as_secs_f64() / taken),
         server_writes: used.map(|(a, b)| b.writes - a.writes),
         due: None,
+        together: None,
     })
 }
 

@@ -11,6 +11,7 @@ use rustix::io::{Errno, read, write};
 
 use crate::call::Dialect;
 use crate::frames::{Frames, Framing};
+use crate::placed::Watch;
 use crate::{Plan, Problem};
 
 /// The first reply is checked, and then one after so many reads.
@@ -51,6 +52,11 @@ impl Server {
     /// What it has used so far; `None` if it is not ours to look into.
     pub(crate) fn usage(&self) -> Result<Option<Usage>, Problem> {
         self.pid.map(process::usage).transpose()
+    }
+
+    /// Looks where its threads are; `None` if it is not ours to look into.
+    pub(crate) fn watch(&self) -> Option<Watch> {
+        self.pid.map(Watch::start)
     }
 
     /// Lets it end by itself: who looks at it has something to write then. Its input

@@ -23,6 +23,7 @@
 //! --own-core                this process on the last CPU, the server on the others
 //! --rate R                  open loop: R calls a second, whatever comes back
 //! --connections C           over so many, implies --tcp (1; open loop 16)
+//! --placed                  look where the server's threads are, with many connections
 //! --startup N               start the server N times; one call each
 //! --subscribers N           no calls: one event to N WebSockets, again and again
 //! ```
@@ -37,6 +38,7 @@ mod frames;
 mod link;
 mod many;
 mod open;
+mod placed;
 mod startup;
 
 use std::net::SocketAddr;
@@ -59,6 +61,7 @@ struct Plan {
     tcp: bool,
     same_core: bool,
     own_core: bool,
+    placed: bool,
     rate: Option<f64>,
     connections: Option<usize>,
     startup: Option<u64>,
@@ -131,6 +134,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         tcp: false,
         same_core: false,
         own_core: false,
+        placed: false,
         rate: None,
         connections: None,
         startup: None,
@@ -157,6 +161,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
             "--tcp" => plan.tcp = true,
             "--same-core" => plan.same_core = true,
             "--own-core" => plan.own_core = true,
+            "--placed" => plan.placed = true,
             "--rate" => plan.rate = Some(value()?.parse()?),
             "--connections" => plan.connections = Some(value()?.parse()?),
             "--startup" => plan.startup = Some(value()?.parse()?),

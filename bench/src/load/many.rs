@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use crate::call::{Call, Task};
 use crate::frames::Frames;
 use crate::link::{self, Link, Outbox};
+use crate::placed::Watch;
 use crate::{Plan, Problem};
 
 /// One connection, and what is under way on it.
@@ -82,6 +83,7 @@ pub(crate) fn run(plan: &Plan, connections: usize) -> Result<Figures, Problem> {
     }
     let warm = all.answered;
 
+    let watch = plan.placed.then(|| server.watch()).flatten();
     let before = server.usage()?;
     let own = process::own_cpu();
     let start = Instant::now();
@@ -89,6 +91,7 @@ pub(crate) fn run(plan: &Plan, connections: usize) -> Result<Figures, Problem> {
     let taken = start.elapsed().as_secs_f64();
     let own = process::own_cpu().saturating_sub(own);
     let used = before.zip(server.usage()?);
+    let together = watch.and_then(Watch::together);
     let requests = all.answered - warm;
     Ok(Figures {
         requests,
@@ -101,6 +104,7 @@ pub(crate) fn run(plan: &Plan, connections: usize) -> Result<Figures, Problem> {
         server_cpu: used.map(|(a, b)| b.cpu.saturating_sub(a.cpu).as_secs_f64() / taken),
         server_writes: used.map(|(a, b)| b.writes - a.writes),
         due: None,
+        together,
     })
 }
 

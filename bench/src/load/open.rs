@@ -158,6 +158,7 @@ pub(crate) fn run(plan: &Plan, rate: f64) -> Result<Figures, Problem> {
             p999_ns: from_due.value_at_quantile(0.999),
             late_p99_ns: lateness.value_at_quantile(0.99),
         }),
+        together: None,
     })
 }
 

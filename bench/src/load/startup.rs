@@ -53,5 +53,6 @@ pub(crate) fn run(plan: &Plan, starts: u64) -> Result<Figures, Problem> {
         server_cpu: Some(used.as_secs_f64() / seconds),
         server_writes: Some(writes),
         due: None,
+        together: None,
     })
 }

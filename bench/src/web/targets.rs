@@ -60,8 +60,10 @@ fn served(measures: &Measures) -> Vec<Target> {
             elsewhere(post, "post-core", "on one core"),
             elsewhere(post, "post-own", "on a core each"),
             elsewhere(post, "post-awake", "with processors that are kept awake"),
+            elsewhere(post, "post-one", "with runtimes of one thread"),
             elsewhere(batch, "batch-own", "on a core each"),
             (post || batch).then(idle).flatten(),
+            race.placed("caudal", base),
             counted.instructed("caudal", base, reaching),
             race.worked("caudal", base, reaching),
         ])
@@ -76,6 +78,7 @@ fn served(measures: &Measures) -> Vec<Target> {
     let core = "POST, 64 connections, one core";
     let own = "POST, 64 connections, a core each";
     let awake = "POST, 64 connections, awake";
+    let one = "POST, 64 connections, one thread";
     let post = "POST, 64 connections";
     let batch = "batch of 100 by POST, 16 connections";
     let batch_own = "batch of 100 by POST, a core each";
@@ -87,6 +90,7 @@ fn served(measures: &Measures) -> Vec<Target> {
         rates(core, "post-core"),
         rates(own, "post-own"),
         rates(awake, "post-awake"),
+        rates(one, "post-one"),
         rates(post, "post"),
         vec![
             count(post, "post", 15_500.0).aim(14_500.0),

@@ -43,6 +43,7 @@ const VSCODE: Contestant = of(Node, "vscode-jsonrpc", "header", "plain");
 const PYTHON: Contestant = of(Python, "python-lsp-jsonrpc", "header", "plain");
 const KARYON: Contestant = of(Peers, "karyon", "json", "dotted");
 
+const HYPER: Contestant = of(Serve, "hyper", "post", "plain");
 const CAUDAL_POST: Contestant = of(Serve, "caudal", "post", "plain");
 const JSONRPSEE_POST: Contestant = of(Peers, "jsonrpsee", "post", "plain");
 const AXUM: Contestant = of(Peers, "axum", "post", "plain");
@@ -102,12 +103,15 @@ pub(super) const ECHO_SOCKETS: &[Contestant] = &[CAUDAL_WS, JSONRPSEE_WS];
 pub(super) const ECHO_POSTED: &[Contestant] = &[CAUDAL_POST, AXUM, JSONRPSEE_POST];
 
 pub(super) const POSTED: &[Contestant] = &[
-    of(Serve, "hyper", "post", "plain"),
+    HYPER,
     CAUDAL_POST,
     AXUM,
     JSONRPSEE_POST,
     of(Peers, "karyon", "post", "dotted"),
 ];
+
+/// Those who can be given a runtime of one thread.
+pub(super) const POSTED_ONE: &[Contestant] = &[HYPER, CAUDAL_POST, AXUM, JSONRPSEE_POST];
 
 /// A fixed body is no batch.
 pub(super) const BATCHED: &[Contestant] = &[JSONRPSEE_POST, CAUDAL_POST, AXUM];

@@ -42,6 +42,9 @@ pub struct Figures {
     pub server_writes: Option<u64>,
     /// Open loop only.
     pub due: Option<Due>,
+    /// How much of the time the two threads of the server that worked most were on one
+    /// processor, if somebody looked.
+    pub together: Option<f64>,
 }
 
 /// Latencies from the time at which a call was due: those from sending, and what the

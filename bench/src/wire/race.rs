@@ -97,7 +97,7 @@ fn pair<'a>(
 }
 
 impl Key {
-    fn value(self, figures: &Figures) -> f64 {
+    pub(super) fn value(self, figures: &Figures) -> f64 {
         match self {
             Self::Median => figures.p50_ns as f64,
             Self::Rate(_) => figures.per_second,
@@ -253,11 +253,15 @@ fn turn(
     seconds: f64,
 ) -> Result<Figures, String> {
     let program = tools.command(server.program).ok_or("it is not there")?;
+    let arguments = match scene.one_thread {
+        true => server.arguments_counted(scene.transport),
+        false => Some(server.arguments(scene.transport)),
+    };
     let mut load = load(tools, scene, server);
     load.args(["--seconds", &seconds.to_string(), "--"])
         .arg(program.get_program())
         .args(program.get_args())
-        .args(server.arguments(scene.transport));
+        .args(arguments.ok_or("it has more threads than one")?);
     figures(&mut load).map_err(|e| format!("{}, {}: {e}", server.name, scene.title))
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::contestant::{
     BATCHED, CONNECTED, Contestant, ECHO_PEERS, ECHO_POSTED, ECHO_SOCKETS, ECHOES, FANS, ORACLES,
-    PIPED, POSTED, SLOW_PIPED, SLOW_POSTED, SLOW_SOCKETS, SOCKETS,
+    PIPED, POSTED, POSTED_ONE, SLOW_PIPED, SLOW_POSTED, SLOW_SOCKETS, SOCKETS,
 };
 
 /// One load, and those who take it.
@@ -33,6 +33,8 @@ pub struct Scene {
     pub goals: &'static [Goal],
     /// Whether processors are kept from halting.
     pub awake: bool,
+    /// Whether servers have a runtime of one thread, as an application may choose.
+    pub one_thread: bool,
     /// Whether something must be reached by the slowest calls.
     pub patient: bool,
     /// Between which numbers of calls instructions are counted, if they are.
@@ -125,6 +127,7 @@ const fn scene(
         rounds: usize::MAX,
         goals: &[],
         awake: false,
+        one_thread: false,
         patient: false,
         counted: None,
         traced: None,
@@ -165,6 +168,13 @@ impl Scene {
     const fn awake(self) -> Self {
         Self {
             awake: true,
+            ..self
+        }
+    }
+
+    const fn one_thread(self) -> Self {
+        Self {
+            one_thread: true,
             ..self
         }
     }
@@ -346,7 +356,7 @@ pub const WEB: &[Scene] = &[
         "http",
         "`add` by POST, 64 connections that are kept, 1 in flight on each",
         CALLS,
-        &["--framing", "post", "--connections", "64"],
+        &["--framing", "post", "--connections", "64", "--placed"],
         POSTED,
     )
     .goals(POSTED_64)
@@ -380,6 +390,16 @@ pub const WEB: &[Scene] = &[
     )
     .goals(POSTED_64)
     .awake(),
+    scene(
+        "post-one",
+        "http",
+        "`add` by POST, 64 connections that are kept, servers on runtimes of one thread",
+        CALLS,
+        &["--framing", "post", "--connections", "64"],
+        POSTED_ONE,
+    )
+    .goals(POSTED_64)
+    .one_thread(),
     scene(
         "post-1000",
         "http",

@@ -4,6 +4,7 @@ use super::cost::Cost;
 use super::race::{Outcome, Race};
 use super::tables::percent;
 use crate::table::number;
+use crate::time::Spread;
 
 impl Race {
     /// How long the processors worked for both, if that makes one of them at least `must`
@@ -27,6 +28,26 @@ impl Race {
                 number(times),
             )
         })
+    }
+
+    /// What one did over what another did in the half of the rounds in which the two threads
+    /// of its server that worked most were on one processor more of the time, and in the
+    /// other half, if somebody looked: the kernel places them, and not the server.
+    pub(crate) fn placed(&self, one: &str, other: &str) -> Option<String> {
+        let (a, b) = self.pair(one, other)?;
+        let rounds = a.rounds.iter().zip(&b.rounds);
+        let rounds = rounds.filter_map(|(a, b)| {
+            let key = self.scene.key;
+            Some((a.together?, key.value(a) / key.value(b)))
+        });
+        let halves = halves(rounds.collect())?;
+        let [apart, together] = halves.map(|(share, ratio)| (percent(share), number(ratio)));
+        Some(format!(
+            "the kernel had the two threads of {one} on one processor, where they leave the \
+             other to the generator, {} of the time in one half of the rounds, and there it is \
+             {}, and {} of the time in the other half, where it is {}",
+            together.0, together.1, apart.0, apart.1,
+        ))
     }
 
     /// How often both ask the kernel for one call.
@@ -73,8 +94,39 @@ impl Race {
     }
 }
 
+/// The medians of the rounds with the least of something, and of those with the most.
+fn halves(mut rounds: Vec<(f64, f64)>) -> Option<[(f64, f64); 2]> {
+    rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (least, most) = rounds.split_at(rounds.len() / 2);
+    let medians = |half: &[(f64, f64)]| {
+        let (of, values): (Vec<_>, Vec<_>) = half.iter().copied().unzip();
+        (Spread::of(of).median, Spread::of(values).median)
+    };
+    (!least.is_empty()).then(|| [least, most].map(medians))
+}
+
 /// One sentence of what is known.
 pub(crate) fn all(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::halves;
+
+    #[test]
+    fn halves_are_those_with_less_and_with_more() {
+        let rounds = vec![(0.9, 1.3), (0.1, 1.0), (0.2, 1.2), (0.8, 1.5)];
+        let [(less, low), (more, high)] = halves(rounds).expect("two halves");
+        assert!(
+            (less - 0.15).abs() < 1e-9 && (low - 1.1).abs() < 1e-9,
+            "{less}, {low}"
+        );
+        assert!(
+            (more - 0.85).abs() < 1e-9 && (high - 1.4).abs() < 1e-9,
+            "{more}, {high}"
+        );
+        assert_eq!(halves(vec![(0.5, 1.0)]), None);
+    }
 }
