@@ -1,20 +1,23 @@
-//! `cargo run --release [-- OPTIONS]`: measures everything, prints tables, and
-//! writes Markdown, JSON and SVG.
-//!
-//! ```text
-//! --quick     one short turn each, for a look: two minutes instead of thirty
-//! --alone     over pipes and sockets caudal and the bare loops only
-//! --memory, --peer, --wire, --http, --growth     only these parts
-//! --out DIR   where PERFORMANCE.md and performance/ go (results)
-//! --guard     no times: instructions and allocations beside bench/baseline.json
-//! --guard --write     accepts what they are now
-//! ```
+//! Measures everything, prints tables, and writes Markdown, JSON and SVG; [`HELP`] says
+//! what it can be told.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use caudal_bench::{awake, callgrind, guard, process, report};
+
+const HELP: &str = "\
+cargo run --release [-- OPTIONS]: measures caudal beside its peers, prints tables, and
+writes Markdown, JSON and SVG.
+
+--quick           one short turn each, for a look: two minutes instead of thirty
+--alone           over pipes and sockets caudal and the bare loops only
+--memory, --peer, --wire, --http, --growth
+                  only these parts
+--out DIR         where PERFORMANCE.md and performance/ go (results)
+--guard           no times: instructions and allocations beside bench/baseline.json
+--guard --write   accepts what they are now";
 
 fn main() -> ExitCode {
     match run() {
@@ -46,10 +49,14 @@ fn run() -> Result<(), String> {
             "--out" => out = arguments.next().ok_or("--out needs a folder")?.into(),
             "--guard" => guarded = true,
             "--write" => write = true,
+            "--help" | "-h" => {
+                println!("{HELP}");
+                return Ok(());
+            }
             // What this program starts itself; not meant to be typed.
             callgrind::CHILD => return callgrind::child(arguments),
             awake::CHILD => return awake::child(arguments.next()),
-            other => return Err(format!("unknown argument `{other}`")),
+            other => return Err(format!("unknown argument `{other}`\n\n{HELP}")),
         }
     }
     process::guard(Duration::from_secs(2400));
