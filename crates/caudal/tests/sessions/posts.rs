@@ -376,6 +376,11 @@ async fn the_answer_to_a_post_that_is_gone_is_not_lost() {
     }
 }
 
+fn cancel(id: i64) -> Value {
+    let params = json!({"requestId": id});
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+}
+
 #[tokio::test]
 async fn a_post_whose_request_is_cancelled_without_an_answer_ends() {
     let mut config = Config::default();
@@ -390,15 +395,70 @@ async fn a_post_whose_request_is_cancelled_without_an_answer_ends() {
             ACCEPT_BOTH => assert!(client.raw.head().await.is_stream()),
             _ => client.raw.silence().await,
         }
-        let cancel = json!({
-            "jsonrpc": "2.0",
-            "method": "notifications/cancelled",
-            "params": {"requestId": 9},
-        });
-        assert_eq!(other.post(&[], &cancel).await.status, 202);
+        assert_eq!(other.post(&[], &cancel(9)).await.status, 202);
         match accept {
             ACCEPT_BOTH => assert_eq!(client.raw.event().await, None),
             _ => assert_eq!(client.raw.reply().await.status, 204),
+        }
+    }
+}
+
+#[tokio::test]
+async fn so_does_one_whose_requests_are_all_cancelled_in_whatever_way() {
+    let mut config = Config::default();
+    config.dialect = Dialect::mcp();
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open().await;
+    let (mut twin, mut other) = (site.again(&client).await, site.again(&client).await);
+    let hold = |id| call(id, "hold", json!([]));
+    let batch = json!([hold(8), hold(9)]).to_string();
+    // One by one,
+    client.send("POST", "/", &[], &batch).await;
+    client.raw.silence().await;
+    assert_eq!(other.post(&[], &cancel(8)).await.status, 202);
+    client.raw.silence().await;
+    assert_eq!(other.post(&[], &cancel(9)).await.status, 202);
+    assert_eq!(client.raw.reply().await.status, 204);
+    // at once,
+    client.send("POST", "/", &[], &batch).await;
+    client.raw.silence().await;
+    let both = json!([cancel(8), note("note"), cancel(9)]);
+    assert_eq!(other.post(&[], &both).await.status, 202);
+    assert_eq!(client.raw.reply().await.status, 204);
+    // with the requests themselves,
+    let own = json!([hold(8), cancel(8)]);
+    assert_eq!(client.post(&[], &own).await.status, 204);
+    // or with others of the same id.
+    client.send("POST", "/", &[], &hold(8).to_string()).await;
+    twin.send("POST", "/", &[], &hold(8).to_string()).await;
+    let peer = site.peer();
+    eventually("both run", || peer.stats().in_flight == 2).await;
+    assert_eq!(other.post(&[], &cancel(8)).await.status, 202);
+    assert_eq!(client.raw.reply().await.status, 204);
+    assert_eq!(twin.raw.reply().await.status, 204);
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_batch_is_answered_where_it_came() {
+    let mut config = Config::default();
+    config.dialect = Dialect::mcp();
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open().await;
+    let mut other = site.again(&client).await;
+    for (left, answer) in [
+        (call(7, "add", json!([1, 2])), ok(7, json!(3))),
+        // It has no id.
+        (json!(7), Value::Null),
+    ] {
+        let batch = json!([call(8, "hold", json!([])), left]).to_string();
+        client.send("POST", "/", &[], &batch).await;
+        client.raw.silence().await;
+        assert_eq!(other.post(&[], &cancel(8)).await.status, 202);
+        let reply = client.raw.reply().await.json();
+        assert_eq!(reply.as_array().unwrap().len(), 1, "{reply}");
+        match answer {
+            Value::Null => assert_eq!(reply[0]["error"]["code"], -32600),
+            answer => assert_eq!(reply[0], answer),
         }
     }
 }

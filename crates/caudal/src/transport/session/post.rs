@@ -51,7 +51,7 @@ pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: Bytes) -
     }
     // The answer may take long.
     drop(text);
-    if let Some(id) = cancelled {
+    for id in cancelled {
         visit.pipe.waits.give_up(&id);
     }
     match wait {
@@ -106,14 +106,22 @@ fn is_answer(message: &Message<'_>) -> bool {
     }
 }
 
-/// The id of a request that a message cancels, if that will have no answer.
-fn cancelled(session: &Session, message: &Message<'_>) -> Option<String> {
-    let Message::Notification(notification) = message else {
-        return None;
+/// The ids of requests that a message cancels, if these will have no answer.
+fn cancelled(session: &Session, message: &Message<'_>) -> Vec<String> {
+    let cancel = session.link.config.dialect.cancel.as_ref();
+    let Some(cancel) = cancel.filter(|cancel| cancel.answer.is_none()) else {
+        return Vec::new();
     };
-    let cancel = session.link.config.dialect.cancel.as_ref()?;
-    let silent = cancel.answer.is_none() && cancel.method == notification.method;
-    silent.then(|| member(notification.params, &cancel.member))?
+    let id = |message: &Message<'_>| match message {
+        Message::Notification(told) if told.method == cancel.method => {
+            member(told.params, &cancel.member)
+        }
+        _ => None,
+    };
+    match message {
+        Message::Batch(entries) => entries.iter().filter_map(id).collect(),
+        single => id(single).into_iter().collect(),
+    }
 }
 
 /// Under which the client wants to hear of progress where it waits for the answer:

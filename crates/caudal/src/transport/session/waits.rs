@@ -15,6 +15,7 @@ use super::channel::Pipe;
 use super::outbox::Bounds;
 #[cfg(feature = "sse")]
 use super::outbox::Reader;
+use crate::peer::SameId;
 
 pub(super) use self::index::{Asked, Subject};
 
@@ -143,15 +144,25 @@ impl Waits {
         true
     }
 
-    /// Ends the wait for an answer that may never come.
+    /// Waits no longer for the answer to requests with this id, a JSON text: it may never
+    /// come. Who waits for no other is ended.
     pub(super) fn give_up(&self, id: &str) {
-        let mut state = self.lock();
-        let Some(key) = state.index.find_sole(id) else {
-            return;
-        };
-        let waker = self.settle(&mut state, key, Outcome::Ended);
-        drop(state);
-        waker.into_iter().for_each(Waker::wake);
+        let id = Arc::new(SameId::read(id));
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let mut wakers = Vec::new();
+        for key in state.index.find_open(&id) {
+            let waiting = state.waits.get_mut(&key);
+            let Some(Outcome::Open(asked)) = waiting.map(|waiting| &mut waiting.outcome) else {
+                continue;
+            };
+            state.index.give_up(key, asked, &id);
+            if asked.is_given_up() {
+                wakers.extend(self.settle(state, key, Outcome::Ended));
+            }
+        }
+        drop(guard);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// No answer comes any more.

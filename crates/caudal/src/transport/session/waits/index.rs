@@ -27,8 +27,10 @@ pub(in crate::transport::session) struct Asked {
     is_batch: bool,
     /// The ids of its requests, as they are written.
     ids: Vec<Arc<str>>,
-    /// The id of all its requests, if they have the same.
-    sole: Option<Arc<SameId>>,
+    /// The ids of those that are not given up,
+    open: Vec<Arc<SameId>>,
+    /// and whether these are all null.
+    is_nameless: bool,
     /// Under which progress of them is reported.
     tokens: Vec<Arc<SameId>>,
 }
@@ -47,12 +49,12 @@ impl Asked {
             Message::Batch(entries) => (true, entries.iter().filter_map(id).collect()),
             single => (false, id(single).into_iter().collect()),
         };
-        let first = SameId::read(ids.first()?);
-        let same = ids.iter().skip(1).all(|id| SameId::read(id) == first);
-        Some(Self {
+        let same = |id: &Arc<str>| Arc::new(SameId::read(id));
+        (!ids.is_empty()).then(|| Self {
             is_batch,
+            open: ids.iter().map(same).collect(),
+            is_nameless: ids.iter().all(|id| &**id == NULL),
             ids,
-            sole: same.then(|| Arc::new(first)),
             tokens: Vec::new(),
         })
     }
@@ -73,12 +75,17 @@ impl Asked {
         ids.chain(tokens).map(|size| size + EACH).sum()
     }
 
+    /// Whether it waits for nothing any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// Under which an answer finds it. Null says little, so it counts only where there
     /// is nothing else.
     fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        let all_null = self.ids.iter().all(|id| &**id == NULL);
-        let take = if all_null { 1 } else { usize::MAX };
-        let named = self.ids.iter().filter(move |id| all_null || &***id != NULL);
+        let take = if self.is_nameless { 1 } else { usize::MAX };
+        let named = self.ids.iter();
+        let named = named.filter(|id| self.is_nameless == (&***id == NULL));
         named.take(take)
     }
 }
@@ -112,8 +119,8 @@ impl<'a> Subject<'a> {
 pub(super) struct Index {
     alone: HashMap<Arc<str>, Keys>,
     batches: HashMap<Arc<str>, Keys>,
-    /// By the id of all that each has asked.
-    sole: HashMap<Arc<SameId>, Keys>,
+    /// By the ids that are not given up.
+    open: HashMap<Arc<SameId>, Keys>,
     tokens: HashMap<Arc<SameId>, Keys>,
     /// Look-ups so far.
     #[cfg(test)]
@@ -124,14 +131,14 @@ impl Index {
     pub(super) fn insert(&mut self, key: u64, asked: &Asked) {
         let by_id = self.by_id(asked.is_batch);
         insert(by_id, asked.names(), key);
-        insert(&mut self.sole, asked.sole.iter(), key);
+        insert(&mut self.open, asked.open.iter(), key);
         insert(&mut self.tokens, asked.tokens.iter(), key);
     }
 
     pub(super) fn remove(&mut self, key: u64, asked: &Asked) {
         let by_id = self.by_id(asked.is_batch);
         remove(by_id, asked.names(), key);
-        remove(&mut self.sole, asked.sole.iter(), key);
+        remove(&mut self.open, asked.open.iter(), key);
         remove(&mut self.tokens, asked.tokens.iter(), key);
     }
 
@@ -154,15 +161,32 @@ impl Index {
         }
     }
 
-    /// The first all of whose requests have this id, a JSON text.
-    pub(super) fn find_sole(&self, id: &str) -> Option<u64> {
-        self.first(&self.sole, &SameId::read(id))
+    /// All that wait for the answer to a request with this id.
+    pub(super) fn find_open(&self, id: &SameId) -> Vec<u64> {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
+        self.open.get(id).into_iter().flatten().copied().collect()
+    }
+
+    /// Lets one wait no longer for the answer to requests with this id.
+    pub(super) fn give_up(&mut self, key: u64, asked: &mut Asked, id: &Arc<SameId>) {
+        asked.open.retain(|own| own != id);
+        remove(&mut self.open, std::iter::once(id), key);
+        let null = SameId::read(NULL);
+        let has_null_only = asked.open.iter().all(|own| **own == null);
+        if has_null_only && !asked.is_nameless && !asked.is_given_up() {
+            // What is still to come has no other name.
+            let by_id = self.by_id(asked.is_batch);
+            remove(by_id, asked.names(), key);
+            asked.is_nameless = true;
+            insert(by_id, asked.names(), key);
+        }
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let by_id = self.alone.is_empty() && self.batches.is_empty();
-        by_id && self.sole.is_empty() && self.tokens.is_empty()
+        by_id && self.open.is_empty() && self.tokens.is_empty()
     }
 
     fn by_id(&mut self, is_batch: bool) -> &mut HashMap<Arc<str>, Keys> {

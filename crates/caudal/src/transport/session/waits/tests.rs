@@ -146,11 +146,12 @@ fn who_is_answered_or_gone_is_not_found_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_wait_is_given_up_if_its_one_id_is_meant_however_it_is_spelled() {
+fn a_wait_is_given_up_with_the_last_of_its_ids_however_it_is_spelled() {
     let waits = waits();
     let both = format!("[{},{}]", call("1"), call("2"));
     let same = format!("[{},{}]", call("1"), call("1.0"));
-    for text in [&both, &call("1"), &same, &call(r#""a""#)] {
+    let nameless = format!("[{},7]", call("1"));
+    for text in [&both, &call("1"), &same, &call(r#""a""#), &nameless] {
         waits.begin(asked(text)).unwrap();
     }
     let open = || {
@@ -159,16 +160,26 @@ fn a_wait_is_given_up_if_its_one_id_is_meant_however_it_is_spelled() {
             |(key, one): (&u64, &Waiting)| matches!(one.outcome, Outcome::Open(_)).then_some(*key);
         state.waits.iter().filter_map(open).collect::<Vec<_>>()
     };
+    let error = r#"[{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}]"#;
+    assert_eq!(find(&waits, error), None);
     for (id, left) in [
-        (r#""1""#, &[1, 2, 3, 4][..]),
-        ("1.0", &[1, 3, 4]),
-        ("1", &[1, 4]),
-        ("1", &[1, 4]),
-        (r#""\u0061""#, &[1]),
+        (r#""1""#, &[1, 2, 3, 4, 5][..]),
+        ("1.0", &[1, 4, 5]),
+        ("1", &[1, 4, 5]),
+        (r#""\u0061""#, &[1, 5]),
     ] {
         waits.give_up(id);
         assert_eq!(open(), left, "{id}");
     }
+    // What is left of a batch finds it,
+    assert_eq!(find(&waits, &batch(result, 2..3)), Some(1));
+    assert_eq!(find(&waits, error), Some(5));
+    // and what was given up too late.
+    assert_eq!(find(&waits, &batch(result, 1..3)), Some(1));
+    waits.give_up("2");
+    assert_eq!(open(), [5]);
+    waits.end(5);
+    assert!(waits.lock().index.is_empty());
 }
 
 #[test]
