@@ -204,6 +204,36 @@ async fn progress_keeps_its_order_though_nobody_reads_it_for_a_while() {
     assert!(last > 0);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_comes_in_order_with_what_else_is_said_on_its_stream() {
+    let mut config = Config::default();
+    config.dialect = Dialect::mcp();
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open().await;
+    let hold = call(1, "hold", json!({"_meta": {"progressToken": 1}}));
+    client
+        .send("POST", "/", &[ACCEPT_BOTH], &hold.to_string())
+        .await;
+    assert!(client.raw.head().await.is_stream());
+    let peer = site.peer();
+    let told = tokio::spawn(async move {
+        for n in 1..=2000 {
+            peer.notify("tick", (n,)).await.unwrap();
+            let report = json!({"progressToken": 1, "progress": n});
+            peer.notify("notifications/progress", report).await.unwrap();
+        }
+    });
+    for n in 1..=2000 {
+        assert_eq!(client.raw.event().await.unwrap().json(), tick(n));
+        let report = client.raw.event().await.unwrap().json();
+        assert_eq!(report["params"]["progress"], n, "{report}");
+    }
+    told.await.unwrap();
+    site.gate.add_permits(1);
+    let event = client.raw.event().await.unwrap();
+    assert_eq!(event.json(), ok(1, json!("held")));
+}
+
 /// A client forgets the token with the answer, so progress that came on another
 /// connection would be lost when it is late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

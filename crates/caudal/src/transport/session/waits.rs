@@ -56,8 +56,9 @@ struct State {
 
 #[derive(Debug)]
 struct Waiting {
-    /// Reports of progress that its client has still to get,
-    reports: VecDeque<Bytes>,
+    /// Reports of progress that its client has still to get, each with the last of the
+    /// server's messages before it,
+    reports: VecDeque<(Bytes, u64)>,
     /// and their bytes.
     reported: usize,
     /// Whether one has gone with the server's other messages: those after it follow it.
@@ -122,9 +123,9 @@ impl Waits {
         self.lock().takes(taker, size)
     }
 
-    /// Gives a message to the one that waits for it; `false` if it does not any more.
-    /// Reports of progress come so before the answer, whose `last` message before it
-    /// this is.
+    /// Gives a message to the one that waits for it, with the number of the `last` one
+    /// before it; `false` if it does not wait any more. Reports of progress come so before
+    /// the answer.
     pub(super) fn give(&self, taker: Taker, text: &[u8], last: u64) -> bool {
         let mut state = self.lock();
         if !state.takes(taker, text.len()) {
@@ -135,7 +136,7 @@ impl Waits {
             true => self.settle(&mut state, taker.key, Outcome::Answered(text, last)),
             false => state.waits.get_mut(&taker.key).and_then(|waiting| {
                 waiting.reported += text.len();
-                waiting.reports.push_back(text);
+                waiting.reports.push_back((text, last));
                 waiting.waker.take()
             }),
         };
@@ -342,11 +343,23 @@ impl Wait {
         self.pipe.outbox.poll_unread(cx, self.key)
     }
 
+    /// The number of the last of the server's messages.
+    pub(crate) fn last(&self) -> u64 {
+        self.pipe.outbox.last()
+    }
+
+    /// The number of the last one before the next report of progress, if there is one.
+    pub(crate) fn before_report(&self) -> Option<u64> {
+        let state = self.pipe.waits.lock();
+        let waiting = state.waits.get(&self.key)?;
+        waiting.reports.front().map(|(_, last)| *last)
+    }
+
     /// The next report of progress, if there is one.
     pub(crate) fn next_report(&self) -> Option<Bytes> {
         let mut state = self.pipe.waits.lock();
         let waiting = state.waits.get_mut(&self.key)?;
-        let report = waiting.reports.pop_front()?;
+        let (report, _) = waiting.reports.pop_front()?;
         waiting.reported -= report.len();
         drop(state);
         self.pipe.outbox.release(report.len());
@@ -360,8 +373,9 @@ impl Drop for Wait {
         let Some(mut waiting) = self.end() else {
             return;
         };
-        let reports = std::mem::take(&mut waiting.reports);
-        for text in reports.into_iter().chain(waiting.answer()) {
+        let reports = std::mem::take(&mut waiting.reports).into_iter();
+        let reports = reports.map(|(report, _)| report);
+        for text in reports.chain(waiting.answer()) {
             self.pipe.outbox.push_back(text);
         }
     }

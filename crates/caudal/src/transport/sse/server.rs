@@ -146,32 +146,27 @@ impl Flow for Answer {
             return Poll::Ready(None);
         };
         let ready = wait.poll_ready(cx);
-        // What was said before the answer goes before it.
-        let limit = match ready {
-            Poll::Ready(Some(last)) => last,
-            Poll::Ready(None) | Poll::Pending => u64::MAX,
-        };
         let mut out = BytesMut::new();
-        while out.len() < PIECE
-            && let Some(text) = wait.next_report()
-        {
-            event::write(&mut out, None, None, &text);
-        }
-        // A number would be a promise that this stream can be taken up again.
         loop {
-            if this.reader.is_none() {
-                this.reader = wait.lend(cx);
+            // What was said before the answer or a report goes before it.
+            let last = wait.last();
+            let before = wait.before_report();
+            let limit = before.unwrap_or(match ready {
+                Poll::Ready(Some(answered)) => answered,
+                // A report that comes meanwhile is behind these.
+                Poll::Ready(None) | Poll::Pending => last,
+            });
+            lent(wait, &mut this.reader, cx, limit, &mut out);
+            if out.len() >= PIECE {
+                // There may be more before the answer.
+                return Poll::Ready(Some(give(&this.visit, Verb::Post, out)));
             }
-            let had = this.reader.is_some();
-            read(&mut this.reader, cx, limit, &mut out, |_| None);
-            // Where another has taken over, only `lend` tells when that one is gone.
-            if this.reader.is_some() || !had {
-                break;
+            let is_more = ready.is_pending() && this.reader.is_some() && wait.last() > last;
+            match before.and_then(|_| wait.next_report()) {
+                Some(report) => event::write(&mut out, None, None, &report),
+                None if is_more => {}
+                None => break,
             }
-        }
-        if out.len() >= PIECE {
-            // There may be more before the answer.
-            return Poll::Ready(Some(give(&this.visit, Verb::Post, out)));
         }
         if ready.is_ready() {
             let answer = wait.take();
@@ -186,6 +181,28 @@ impl Flow for Answer {
             return Poll::Ready(Some(give(&this.visit, Verb::Post, out)));
         }
         this.silence.poll(cx).map(Some)
+    }
+}
+
+/// Writes what a POST may read, up to the message `limit`.
+fn lent(
+    wait: &Wait,
+    reader: &mut Option<Reader>,
+    cx: &mut Context<'_>,
+    limit: u64,
+    out: &mut BytesMut,
+) {
+    loop {
+        if reader.is_none() {
+            *reader = wait.lend(cx);
+        }
+        let had = reader.is_some();
+        // A number would be a promise that this stream can be taken up again.
+        read(reader, cx, limit, out, |_| None);
+        // Where another has taken over, only `lend` tells when that one is gone.
+        if reader.is_some() || !had {
+            break;
+        }
     }
 }
 
