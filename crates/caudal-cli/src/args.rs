@@ -113,6 +113,16 @@ pub(crate) enum Command {
     Call(Call),
 }
 
+impl Command {
+    /// How long it may take in all; `serve` has no such time.
+    pub(crate) const fn limit(&self) -> Duration {
+        match self {
+            Self::Serve(_) => Duration::ZERO,
+            Self::Call(call) => call.timeout,
+        }
+    }
+}
+
 /// Serve methods to try, until Ctrl-C
 #[derive(Debug, Args)]
 #[command(after_help = format!("{SERVE_EXAMPLES}\n\n{ENDPOINTS}\n\n{EXIT_CODES}"))]

@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure, complain};
 use crate::findings::{Finding, Findings, GarbageKind, PASSED_OVER};
 use crate::layout::{Style, layout};
 use crate::params;
-use crate::signals::{Signals, aside};
+use crate::signals::{Limit, Signals, aside};
 
 /// So large an answer may be.
 const MAX_ANSWER: usize = 64 << 20;
@@ -55,6 +55,7 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
     config.tap = Some(Arc::clone(&watch) as _);
 
     let started = Instant::now();
+    let limit = Limit::new(call.timeout)?;
     let mut connect = caudal::connect(&target.endpoint)
         .config(config)
         .http(options)
@@ -71,6 +72,8 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
         return notify(&peer, &target, left).await;
     }
     let result = ask(&peer, &target, left, &watch, findings).await;
+    watch.hush();
+    drop(limit);
     if let Ok(result) = &result {
         print(result).await?;
     }

@@ -58,7 +58,8 @@ pub(crate) const PASSED_OVER: usize = 1000;
 
 /// Watches a connection with one call.
 pub(crate) struct Findings {
-    verbose: bool,
+    /// Whether notifications are shown.
+    verbose: AtomicBool,
     policy: Policy,
     sent: Mutex<Sent>,
     /// Whether any message was received.
@@ -88,13 +89,18 @@ impl Findings {
     pub(crate) fn new(verbose: bool, policy: Policy) -> (Self, mpsc::Receiver<Finding>) {
         let (found, findings) = mpsc::channel(PASSED_OVER);
         let watch = Self {
-            verbose,
+            verbose: AtomicBool::new(verbose),
             policy,
             sent: Mutex::default(),
             heard: AtomicBool::new(false),
             found,
         };
         (watch, findings)
+    }
+
+    /// Shows no more, now that the answer is there: only that waits for who reads slowly.
+    pub(crate) fn hush(&self) {
+        self.verbose.store(false, Relaxed);
     }
 
     /// Whether any message was received, be it valid or not.
@@ -193,9 +199,10 @@ impl Tap for Findings {
         match (direction, &message) {
             (Direction::Received, message) => {
                 self.heard.store(true, Relaxed);
-                if self.verbose && has_notification(message) {
+                if self.verbose.load(Relaxed) && has_notification(message) {
                     let text = String::from_utf8_lossy(bytes);
-                    // Whoever does not read stderr misses this, and nothing else.
+                    // Whoever reads no more misses this, and nothing else; whoever reads
+                    // slowly is waited for, while there is time.
                     let _ = writeln!(std::io::stderr(), "{direction} {}", visible(&text));
                 }
                 self.look_for_echo(message, bytes);

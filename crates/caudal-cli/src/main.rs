@@ -23,12 +23,14 @@ mod serve;
 mod signals;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Parser;
 use clap::error::ContextKind;
 
 use args::{Cli, Command};
 use exit::{Exit, Failure};
+use signals::{HANGS, within};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -44,11 +46,15 @@ fn main() -> ExitCode {
             };
         }
     };
+    let (started, limit) = (Instant::now(), cli.command.limit());
     match run(cli) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            failure.report();
-            failure.exit.into()
+            let exit = failure.exit;
+            // Whoever does not read it has the time that the call had.
+            let patience = limit.saturating_sub(started.elapsed()).max(HANGS);
+            within(patience, move || failure.report());
+            exit.into()
         }
     }
 }

@@ -1,6 +1,8 @@
-//! What asks the program to end.
+//! What asks the program to end: a signal, or that its time is up.
 
+use std::convert::Infallible;
 use std::io;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use tokio::runtime::Builder;
@@ -9,8 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::exit::{Exit, Failure};
 
-/// So long the program may take to see a signal; then it hangs.
-const HANGS: Duration = Duration::from_secs(1);
+/// So long the program may take to see that it is to end; then it hangs.
+pub(crate) const HANGS: Duration = Duration::from_secs(1);
 
 /// Ctrl-C and SIGTERM, from when this is made.
 ///
@@ -50,7 +52,7 @@ fn watch(sender: mpsc::UnboundedSender<oneshot::Sender<()>>) -> io::Result<()> {
             let (take, taken) = oneshot::channel();
             let _ = sender.send(take);
             if !matches!(tokio::time::timeout(HANGS, taken).await, Ok(Ok(()))) {
-                end();
+                end(Exit::Interrupted);
             }
         }
     };
@@ -59,9 +61,34 @@ fn watch(sender: mpsc::UnboundedSender<oneshot::Sender<()>>) -> io::Result<()> {
     Ok(())
 }
 
+/// What must be over in time, and this is dropped then.
+///
+/// If it is not, the program hangs where it writes to somebody who does not read, and no
+/// clock of its own is looked at: a thread ends it.
+pub(crate) struct Limit {
+    _held: Sender<Infallible>,
+}
+
+impl Limit {
+    pub(crate) fn new(limit: Duration) -> Result<Self, Failure> {
+        let (held, dropped) = channel::<Infallible>();
+        let thread = std::thread::Builder::new().name("limit".to_owned());
+        let watch = move || {
+            let waited = dropped.recv_timeout(limit.saturating_add(HANGS));
+            if waited == Err(RecvTimeoutError::Timeout) {
+                end(Exit::Timeout);
+            }
+        };
+        match thread.spawn(watch) {
+            Ok(_) => Ok(Self { _held: held }),
+            Err(error) => Err(Failure::usage(format!("cannot watch the time: {error}"))),
+        }
+    }
+}
+
 #[expect(clippy::exit, reason = "the main thread does not come back")]
-fn end() -> ! {
-    std::process::exit(Exit::Interrupted as i32)
+fn end(exit: Exit) -> ! {
+    std::process::exit(exit as i32)
 }
 
 /// Does what may block for ever, so that a signal is seen meanwhile.
@@ -72,4 +99,17 @@ where
 {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(io::Error::other)?
+}
+
+/// Does what may block for ever, for so long at most.
+pub(crate) fn within(patience: Duration, work: impl FnOnce() + Send + 'static) {
+    let (held, dropped) = channel::<Infallible>();
+    let work = move || {
+        work();
+        drop(held);
+    };
+    if std::thread::Builder::new().spawn(work).is_ok() {
+        // Either way there is no more to do.
+        let _ = dropped.recv_timeout(patience);
+    }
 }

@@ -472,6 +472,37 @@ fn no_answer_in_time_ends_with_2() {
     run(&["call", "x", "--timeout", "100ms", "--", "sleep", "600"]).ends(2);
 }
 
+/// Calls with a stderr that nobody reads; says how it ended.
+fn unread(said: String, timeout: &str) -> Option<i32> {
+    let (address, _server) = fake(move |_, stream| {
+        // The other side goes without reading all.
+        let _ = stream.write_all(said.as_bytes());
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let to = format!("tcp://{address}");
+    let mut command = caudal(&["call", &to, "x", "--verbose", "--timeout", timeout]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let unread = child.stderr.take().unwrap();
+    let status = wait(&mut child);
+    drop(unread);
+    status.code()
+}
+
+#[test]
+fn who_does_not_read_what_it_says_does_not_keep_it() {
+    let long = "x".repeat(200_000);
+    // Not by what it says in the end,
+    let error = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":1,"message":"{long}"}}}}"#);
+    assert_eq!(unread(format!("{error}\n"), "2s"), Some(5));
+    // nor by what it shows before, be it long
+    let shown = format!(r#"{{"jsonrpc":"2.0","method":"{long}"}}"#);
+    assert_eq!(unread(format!("{shown}\n"), "300ms"), Some(2));
+    // or much.
+    let shown = r#"{"jsonrpc":"2.0","method":"tick"}"#.to_owned() + "\n";
+    assert_eq!(unread(shown.repeat(10_000), "300ms"), Some(2));
+}
+
 #[test]
 fn what_came_and_is_no_whole_message_is_told() {
     // It ends without a line break.
