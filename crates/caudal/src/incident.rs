@@ -6,7 +6,8 @@ use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use caudal_core::{Incident, JsonRpcError};
+use caudal_core::{ErrorCode, Id, Incident, JsonRpcError};
+use serde_json::Value;
 
 use crate::watched::shown;
 
@@ -14,7 +15,7 @@ use crate::watched::shown;
 /// under which the log has the cause with all its sources.
 ///
 /// The other side learns nothing else. With `RUST_BACKTRACE` the log also says
-/// where.
+/// where; and when a handler returns it, under the same number, for which method.
 ///
 /// ```
 /// use caudal::Router;
@@ -39,14 +40,37 @@ pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> JsonRpcError 
     incident.to_wire()
 }
 
+/// Logs whose answer an error becomes that [`internal`] has made, under the same number: a
+/// constructor cannot know for whom it is called.
+#[cold]
+pub(crate) fn name(method: &str, id: Option<Id<'_>>, error: &JsonRpcError) {
+    let correlation = error.data.as_ref().and_then(|data| data.get("correlation"));
+    if let Some(correlation) = correlation.and_then(Value::as_str)
+        && error.code == ErrorCode::INTERNAL_ERROR
+    {
+        tracing::error!(
+            target: "caudal",
+            method = shown(method),
+            id = id.as_ref().map(|id| shown(id.as_str())),
+            correlation,
+            "a call failed with an internal error",
+        );
+    }
+}
+
 /// Logs a failure of a method under a number that the answer carries too.
 #[cold]
-pub(crate) fn report(method: &str, cause: impl Into<Box<dyn Error + Send + Sync>>) -> JsonRpcError {
+pub(crate) fn report(
+    method: &str,
+    id: Option<Id<'_>>,
+    cause: impl Into<Box<dyn Error + Send + Sync>>,
+) -> JsonRpcError {
     let incident = Incident::new(cause);
     // No backtrace: it would only show who reports.
     tracing::error!(
         target: "caudal",
         method = shown(method),
+        id = id.as_ref().map(|id| shown(id.as_str())),
         correlation = %incident.correlation(),
         cause = %Chain(cause_of(&incident)),
         "internal error",
@@ -57,13 +81,17 @@ pub(crate) fn report(method: &str, cause: impl Into<Box<dyn Error + Send + Sync>
 /// Logs a panic. Its own message has gone to the panic hook already, and the
 /// backtrace with it.
 #[cold]
-pub(crate) fn report_panic(method: &str, payload: Box<dyn Any + Send>) -> JsonRpcError {
+pub(crate) fn report_panic(
+    method: &str,
+    id: Option<Id<'_>>,
+    payload: Box<dyn Any + Send>,
+) -> JsonRpcError {
     let text = payload
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("of unknown type");
-    let error = report(method, format!("panic: {text}"));
+    let error = report(method, id, format!("panic: {text}"));
     discard(payload);
     error
 }
@@ -80,7 +108,7 @@ pub(crate) fn discard(payload: Box<dyn Any + Send>) {
 /// Runs what may panic and is owed no answer.
 pub(crate) fn contain(method: &str, work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
-        report_panic(method, payload);
+        report_panic(method, None, payload);
     }
 }
 

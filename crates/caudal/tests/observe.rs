@@ -190,10 +190,44 @@ async fn an_internal_error_is_logged_with_all_its_sources() {
             .unwrap();
         assert!(logged.contains(number.trim_matches('"')), "{logged}");
         assert!(logged.contains(cause), "{logged}");
-        // A constructor cannot know for whom it is called.
-        let named = logged.contains(&format!("method={method:?}"));
-        assert_eq!(named, method != "store", "{logged}");
+        // A constructor cannot know for whom it is called; who answers with it does.
+        let names = |event: &&String| {
+            event.starts_with("ERROR")
+                && event.contains(number.trim_matches('"'))
+                && event.contains(&format!("method={method:?}"))
+                && event.contains("id=\"")
+        };
+        assert_eq!(events.iter().filter(names).count(), 1, "{events:?}");
+        let errors = events.iter().filter(|event| event.starts_with("ERROR"));
+        assert_eq!(
+            errors.count(),
+            1 + usize::from(method == "store"),
+            "{events:?}"
+        );
     }
+}
+
+/// The same where layers have seen the result, and where nobody is answered.
+#[tokio::test]
+async fn who_has_failed_is_logged_whatever_came_between() {
+    let (log, _guard) = listen();
+    let fails = |_: [String; 1]| Err::<(), _>(caudal::internal("disk 7 is gone"));
+    let router = Router::new()
+        .method("layered", fails)
+        .notification("told", fails)
+        .layer(caudal::middleware(|call, next: caudal::Next| {
+            next.run(call)
+        }));
+    let (peer, _server) = Peer::pair(Router::new(), router);
+    peer.notify("told", ["secret"]).await.unwrap();
+    peer.call::<_, ()>("layered", ["secret"]).await.unwrap_err();
+    let events = log.take();
+    for method in ["layered", "told"] {
+        let method = format!("method={method:?}");
+        let named = |event: &&String| event.starts_with("ERROR") && event.contains(&method);
+        assert_eq!(events.iter().filter(named).count(), 1, "{events:?}");
+    }
+    assert!(!events.iter().any(|event| event.contains("secret")));
 }
 
 /// Nobody answers a notification, so the log is where its fault is found; but its

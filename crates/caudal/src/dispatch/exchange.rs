@@ -91,6 +91,9 @@ impl Exchange<'_> {
     ) -> Poll<()> {
         self.guard(id, method, |exchange| match handler() {
             Some(result) => {
+                if let Err(error) = &result {
+                    incident::name(method, id, error);
+                }
                 exchange.reply(id, method, result);
                 Poll::Ready(())
             }
@@ -112,7 +115,7 @@ impl Exchange<'_> {
         match catch_unwind(AssertUnwindSafe(|| work(self))) {
             Ok(done) => Some(done),
             Err(payload) => {
-                let error = incident::report_panic(method.as_ref(), payload);
+                let error = incident::report_panic(method.as_ref(), id, payload);
                 // It may have come from a `Drop` after the answer.
                 if !self.answered {
                     self.reply(id, method, Err::<(), _>(error));
@@ -143,7 +146,7 @@ impl Exchange<'_> {
             Ok(value) => {
                 if let Err(error) = self.put(|out| encode::reply(out, id, value)) {
                     self.failed = true;
-                    self.error(id, &incident::report(method.as_ref(), error));
+                    self.error(id, &incident::report(method.as_ref(), Some(id), error));
                 }
             }
             Err(error) => self.error(id, error),

@@ -151,7 +151,7 @@ fn rest(router: &Router, mut decoder: Decoder<'_, '_>, exchange: &mut Exchange<'
 /// Answers a call of which something has panicked before its handler ran, or after it.
 #[cold]
 fn panicked(frame: &[u8], name: &str, payload: Box<dyn Any + Send>, exchange: &mut Exchange<'_>) {
-    let error = incident::report_panic(name, payload);
+    let error = incident::report_panic(name, None, payload);
     // It may have come after the answer; or from somebody's `Deserialize`, and then the
     // id is not known yet.
     if !exchange.answered {
