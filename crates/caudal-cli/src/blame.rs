@@ -310,6 +310,7 @@ fn response(error: &JsonRpcError) -> Option<StatusError> {
     let body = member(error, "body").unwrap_or_default();
     let mut response = StatusError::new(status, body.as_bytes());
     response.location = member(error, "location").map(str::to_owned);
+    response.retry_after = member(error, "retry_after").map(str::to_owned);
     Some(response)
 }
 

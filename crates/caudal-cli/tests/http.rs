@@ -345,6 +345,39 @@ fn what_http_says_instead_of_an_answer_is_shown() {
 }
 
 #[test]
+fn how_long_a_server_asks_to_wait_is_told() {
+    let date = "Wed, 21 Oct 2015 07:28:00 GMT";
+    for (status, asked, said) in [
+        ("429 Too Many Requests", "5", "the server asks to wait 5 s"),
+        (
+            "503 Service Unavailable",
+            "120",
+            "the server asks to wait 120 s",
+        ),
+        (
+            "503 Service Unavailable",
+            date,
+            "the server asks to wait until Wed, 21 Oct 2015",
+        ),
+    ] {
+        for way in 0..4 {
+            for rest in [&["x"][..], &["x", "--notify"]] {
+                let response = format!(
+                    "HTTP/1.1 {status}\r\nRetry-After: {asked}\r\nContent-Length: 8\r\n\r\nbecause!"
+                );
+                let (address, _server) = answering(response.leak());
+                let to = &ways(&format!("{address}/"))[way];
+                let outcome = run(&[&["call", to][..], rest].concat());
+                outcome
+                    .ends(4)
+                    .prints("")
+                    .complains(&[status, said, "because!"]);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_server_without_websocket_may_be_called_by_http() {
     for status in ["404 Not Found", "405 Method Not Allowed", "200 OK"] {
         for way in 0..2 {

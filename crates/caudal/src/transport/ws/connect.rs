@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::endpoint::Target;
 use crate::transport::Transport;
 use crate::transport::http::client::origin::{self, NotHttp, add, is_not_http};
-use crate::transport::http::client::refusal::location;
+use crate::transport::http::client::refusal::Advice;
 use crate::transport::http::{Body, ClientOptions, StatusError, dial};
 
 /// So many bytes the head of the answer may have.
@@ -138,13 +138,11 @@ async fn unanswered(error: hyper::Error, driven: JoinHandle<hyper::Result<()>>) 
 /// What the server said instead of yes.
 async fn refused(response: Response<Incoming>) -> io::Error {
     let status = response.status();
-    let location = location(status, response.headers());
+    let advice = Advice::of(status, response.headers());
     let mut text = Vec::new();
     // What has come until then is shown.
     let _ = tokio::time::timeout(REFUSAL, read(response.into_body(), &mut text)).await;
-    StatusError::new(status, &text)
-        .with_location(location)
-        .into()
+    StatusError::new(status, &text).with_advice(advice).into()
 }
 
 /// Reads as much of a body as is shown.

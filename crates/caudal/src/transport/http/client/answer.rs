@@ -12,7 +12,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::value::RawValue;
 
 use super::fault::Fault;
-use super::refusal::location;
+use super::refusal::Advice;
 
 /// The calls of one message that wait for an answer.
 #[derive(Debug, Default)]
@@ -22,8 +22,8 @@ pub(crate) struct Calls {
     rest: Vec<RequestId>,
     /// What went wrong when there was no call to fail.
     fault: Option<Box<Fault>>,
-    /// Where the response redirects to.
-    location: Option<String>,
+    /// What the head of the response says about what to do.
+    advice: Advice,
 }
 
 impl Calls {
@@ -59,7 +59,7 @@ impl Calls {
 
     /// The response has begun with this head.
     pub(crate) fn begun(&mut self, status: StatusCode, headers: &HeaderMap) {
-        self.location = location(status, headers);
+        self.advice = Advice::of(status, headers);
     }
 
     /// Nobody waits for this one any more; whether it was here.
@@ -226,11 +226,12 @@ impl Calls {
                 Message::Response(response) => response.outcome.err().map(|e| Fault::told(&e)),
                 _ => None,
             };
-            self.keep(fault.unwrap_or_else(|| Fault::status(status, text, None)));
+            let advice = std::mem::take(&mut self.advice);
+            self.keep(fault.unwrap_or_else(|| Fault::status(status, text, advice)));
         }
         if !self.is_empty() || !(taken || silent) {
-            let location = self.location.take();
-            let fault = Fault::status(status, text, location);
+            let advice = std::mem::take(&mut self.advice);
+            let fault = Fault::status(status, text, advice);
             // Of another one the status says it.
             let fault = match status.is_success() {
                 true => fault.because(&no_answer(text, policy)),

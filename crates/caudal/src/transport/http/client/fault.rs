@@ -4,7 +4,7 @@
 //! saw, so that one failed request ends one call and nothing else. `data` says
 //! more: `status` and the first 200 characters of `body` where there was a
 //! response, the `reason` why a body is no answer though the status is a good one, the
-//! `location` of a redirect, `sent` where there was no response.
+//! `location` of a redirect, the `retry_after` of 429 and 503, `sent` where there was no response.
 //!
 //! ```
 //! use caudal::http::fault;
@@ -29,7 +29,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::origin::NotHttp;
-use super::refusal::{StatusError, http_status};
+use super::refusal::{Advice, StatusError, http_status};
 
 /// The response is not an answer: its status says why, or its body is not
 /// JSON-RPC. The message is `HTTP 502 Bad Gateway`. Or what came is not even HTTP:
@@ -74,15 +74,20 @@ impl Fault {
     }
 
     /// A response that is no answer.
-    pub(super) fn status(status: StatusCode, body: &[u8], location: Option<String>) -> Self {
-        let response = StatusError::new(status, body).with_location(location);
+    pub(super) fn status(status: StatusCode, body: &[u8], advice: Advice) -> Self {
+        let response = StatusError::new(status, body).with_advice(advice);
         let code = match response.is_refusal() {
             true => REFUSED,
             false => STATUS,
         };
         let mut data = json!({ "status": status.as_u16(), "body": response.body });
-        if let (Some(data), Some(location)) = (data.as_object_mut(), &response.location) {
-            data.insert("location".to_owned(), location.as_str().into());
+        for (name, text) in [
+            ("location", &response.location),
+            ("retry_after", &response.retry_after),
+        ] {
+            if let (Some(data), Some(text)) = (data.as_object_mut(), text) {
+                data.insert(name.to_owned(), text.as_str().into());
+            }
         }
         let error = JsonRpcError::with_data(code, http_status(status), data);
         Self {

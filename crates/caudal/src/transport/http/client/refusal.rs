@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use http::header::LOCATION;
+use http::header::{HeaderName, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 
 /// So many characters of a body are kept.
@@ -34,6 +34,9 @@ pub struct StatusError {
     pub body: String,
     /// Where the response leads to, if that is all it says: no redirect is followed.
     pub location: Option<String>,
+    /// When the server may be asked again, as it says so with 429 or 503: in so many
+    /// seconds, or at a date.
+    pub retry_after: Option<String>,
 }
 
 impl StatusError {
@@ -47,13 +50,17 @@ impl StatusError {
             status,
             body,
             location: None,
+            retry_after: None,
         }
     }
 
-    /// The same with the `Location` of a redirect.
-    pub(crate) fn with_location(mut self, location: Option<String>) -> Self {
-        self.location = location;
-        self
+    /// The same with what the head says.
+    pub(crate) fn with_advice(self, advice: Advice) -> Self {
+        Self {
+            location: advice.location,
+            retry_after: advice.retry_after,
+            ..self
+        }
     }
 
     pub(super) fn is_refusal(&self) -> bool {
@@ -78,6 +85,13 @@ impl fmt::Display for StatusError {
         if let Some(location) = &self.location {
             write!(f, " to `{location}`")?;
         }
+        match &self.retry_after {
+            Some(time) if time.bytes().all(|byte| byte.is_ascii_digit()) => {
+                write!(f, " (the server asks to wait {time} s)")?;
+            }
+            Some(time) => write!(f, " (the server asks to wait until {time})")?,
+            None => {}
+        }
         let mut words = self.body.split_whitespace().peekable();
         if words.peek().is_none() {
             return Ok(());
@@ -97,11 +111,37 @@ impl From<StatusError> for io::Error {
     }
 }
 
-/// Where a redirect leads to, if it says so in text.
-pub(crate) fn location(status: StatusCode, headers: &HeaderMap) -> Option<String> {
-    let location = headers.get(LOCATION).filter(|_| status.is_redirection())?;
-    let location = location.to_str().ok()?;
-    Some(location.chars().take(SHOWN).collect())
+/// What the head of a response that is no answer says about what to do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Advice {
+    /// Where a redirect leads to.
+    location: Option<String>,
+    /// When to come again.
+    retry_after: Option<String>,
+}
+
+impl Advice {
+    pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Self {
+        let text = |name: HeaderName| {
+            let text = headers
+                .get(name)?
+                .to_str()
+                .ok()
+                .filter(|text| !text.is_empty());
+            Some(text?.chars().take(SHOWN).collect())
+        };
+        match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Self {
+                retry_after: text(RETRY_AFTER),
+                ..Self::default()
+            },
+            status if status.is_redirection() => Self {
+                location: text(LOCATION),
+                ..Self::default()
+            },
+            _ => Self::default(),
+        }
+    }
 }
 
 /// A status for a person: `HTTP 502 Bad Gateway`.

@@ -34,7 +34,7 @@ use crate::transport::http::client::answer::Calls;
 use crate::transport::http::client::cut_line;
 use crate::transport::http::client::origin::Origin;
 use crate::transport::http::client::pool::{Answer, Pool, SendError};
-use crate::transport::http::client::refusal::{http_status, location};
+use crate::transport::http::client::refusal::{Advice, http_status};
 use crate::transport::http::{Body, ClientOptions, StatusError};
 use crate::transport::{ReceiveError, Transport};
 
@@ -181,6 +181,7 @@ impl Session {
         *request.method_mut() = Method::PUT;
         let answer = self.pool.send(request).await?;
         let status = answer.status;
+        let advice = Advice::of(status, &answer.headers);
         self.identify(&answer);
         let text = answer.read(REST).await;
         let text = text.map_err(|_| io::Error::from(io::ErrorKind::UnexpectedEof))?;
@@ -188,7 +189,7 @@ impl Session {
             self.listening.store(true, Relaxed);
             return Ok(text);
         }
-        Err(StatusError::new(status, &text).into())
+        Err(StatusError::new(status, &text).with_advice(advice).into())
     }
 
     /// A GET for the server's messages.
@@ -318,10 +319,10 @@ impl Session {
 
 /// What the server said instead of yes, as far as it comes soon.
 async fn refused(answer: Answer) -> StatusError {
-    let (status, location) = (answer.status, location(answer.status, &answer.headers));
+    let (status, advice) = (answer.status, Advice::of(answer.status, &answer.headers));
     let text = tokio::time::timeout(REFUSAL, answer.read(REST)).await;
     let text = text.ok().and_then(Result::ok).unwrap_or_default();
-    StatusError::new(status, &text).with_location(location)
+    StatusError::new(status, &text).with_advice(advice)
 }
 
 /// What came of a GET.
