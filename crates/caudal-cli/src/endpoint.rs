@@ -46,7 +46,7 @@ pub(crate) fn parse(text: &str, framing: Option<Framing>, role: Role) -> Result<
                  unix:PATH"
             ),
             // A program cannot be served.
-            EndpointError::NoScheme(text, hint)
+            EndpointError::NoScheme(text, hint) | EndpointError::MisspeltScheme(text, hint)
                 if role == Role::Serve && hint.starts_with("cmd:") =>
             {
                 format!(

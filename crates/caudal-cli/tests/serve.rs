@@ -497,6 +497,11 @@ fn what_cannot_be_served_is_not_proposed() {
     for (listen, proposed) in [
         ("foo", "tcp://127.0.0.1:4100 or unix:PATH"),
         ("foo bar:1", "tcp://127.0.0.1:4100 or unix:PATH"),
+        ("cmb:foo", "tcp://127.0.0.1:4100 or unix:PATH"),
+        (
+            "ftp://foo",
+            "http:// https:// ws:// wss:// tcp:// unix: stdio:",
+        ),
         ("/tmp/a.sock", "try `unix:/tmp/a.sock`"),
         ("localhost:4100/rpc", "try `http://localhost:4100/rpc`"),
     ] {

@@ -85,7 +85,7 @@ impl IntoFuture for Serve {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let endpoint = self.endpoint?;
+            let endpoint = self.endpoint.map_err(EndpointError::to_serve)?;
             if !self.allow_remote && !endpoint.is_loopback() {
                 let endpoint = Box::new(endpoint);
                 return Err(Error::NotLoopback { endpoint });

@@ -128,6 +128,30 @@ async fn add(peer: &Peer) -> Result<i64, CallError> {
 // ---- a server ----
 
 #[tokio::test]
+async fn only_what_can_be_served_is_proposed() {
+    for (address, proposed) in [
+        ("nonsense", "tcp://"),
+        ("./serve -p a:1", "tcp://"),
+        ("cmb:pylsp", "tcp://"),
+        ("ftp://a", "tcp://"),
+        ("cmd:", "tcp://"),
+        ("cmd:a 'b", "tcp://"),
+        ("/tmp/a.sock", "`unix:/tmp/a.sock`"),
+        ("localhost:4017", "`tcp://localhost:4017`"),
+    ] {
+        let error = caudal::serve(address, Router::new()).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&format!("`{address}`")), "{text}");
+        assert!(text.contains(proposed), "{text}");
+        assert_eq!(
+            text.matches("cmd:").count(),
+            address.matches("cmd:").count(),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_server_says_which_port_it_has() {
     let server = server(&Seen::default()).await;
     assert_ne!(port(&server), 0);

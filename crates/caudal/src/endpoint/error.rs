@@ -68,11 +68,37 @@ pub enum EndpointError {
     FramingRefused(String),
     #[error("`{0}` has something behind its address; only `?framing=…` may follow")]
     Trailing(String),
+    #[error("`{0}` cannot be served; use one of {served}", served = served().join(" "))]
+    NotServed(String),
 }
 
 const SCHEMES: [&str; 8] = [
     "stdio:", "tcp://", "unix:", "cmd:", "ws://", "wss://", "http://", "https://",
 ];
+
+/// The schemes of what can be listened on.
+fn served() -> Vec<&'static str> {
+    let schemes = SCHEMES.into_iter();
+    schemes.filter(|scheme| *scheme != "cmd:").collect()
+}
+
+impl EndpointError {
+    /// The same for who wants to serve: no program is proposed.
+    pub(crate) fn to_serve(self) -> Self {
+        match self {
+            Self::NoScheme(text, hint) | Self::MisspeltScheme(text, hint)
+                if hint.starts_with("cmd:") =>
+            {
+                Self::NotServed(text)
+            }
+            Self::UnknownScheme(text) | Self::NoProgram(text) | Self::OpenQuote(text) => {
+                Self::NotServed(text)
+            }
+            other => other,
+        }
+    }
+}
+
 impl fmt::Debug for EndpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
