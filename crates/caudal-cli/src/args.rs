@@ -17,6 +17,7 @@ Endpoints:
   unix:PATH                   a Unix socket
   'cmd:PROGRAM ARGS'          a program, spoken to through its stdin and stdout
   stdio:                      this program's own stdin and stdout (serve only)
+#sse and #poll are for `call`; over HTTP `serve` has both in any case.
 The last four may end in ?framing=FRAMING, which --framing says too:
   line (a message a line; the default), header (Content-Length headers, as language
   servers speak) or concatenated (one message after the other).";

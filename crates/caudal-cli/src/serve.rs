@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use caudal::http::{Allowed, Options};
 use caudal::tls::ServerTls;
-use caudal::{Address, CloseReason, Endpoint, Error, Peer, transport};
+use caudal::{Address, CloseReason, Downlink, Endpoint, Error, Peer, transport};
 use caudal_cli::demo;
 
 use crate::args::Serve;
@@ -102,10 +102,16 @@ fn endpoint(serve: &Serve) -> Result<Endpoint, Failure> {
         }));
     }
     let endpoint = endpoint::parse(&serve.listen, framing, Role::Serve)?;
-    let (Address::Http { url, .. } | Address::WebSocket { url }) = endpoint.address() else {
+    let Address::Http { url, downlink } = endpoint.address() else {
         return Ok(endpoint);
     };
-    // Events and polling are served in any case.
+    if *downlink != Downlink::None {
+        complain(&format!(
+            "who calls chooses events or polling, and both are served in any case: `{}` is as good \
+             as `{url}`",
+            serve.listen,
+        ));
+    }
     endpoint::parse(url, None, Role::Serve)
 }
 

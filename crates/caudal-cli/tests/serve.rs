@@ -512,6 +512,23 @@ fn what_cannot_be_served_is_not_proposed() {
 }
 
 #[test]
+fn what_a_caller_chooses_is_not_dropped_in_silence() {
+    for fragment in ["#sse", "#poll"] {
+        let server = Served::on(&format!("http://127.0.0.1:0/rpc{fragment}"), &[]);
+        assert!(!server.endpoint.contains('#'), "{}", server.endpoint);
+        let to = format!("{}{fragment}", server.endpoint);
+        run(&["call", &to, "add", "[1,2]"]).ends(0).prints("3\n");
+        server.signal("TERM");
+        server.end().ends(0).complains(&[fragment, "in any case"]);
+    }
+    let help = run(&["help", "serve"]);
+    assert!(
+        help.stdout.contains("#sse and #poll are for `call`"),
+        "{help:?}"
+    );
+}
+
+#[test]
 fn a_file_in_the_way_is_told_once() {
     let file = path("file");
     std::fs::write(&file, "").unwrap();
