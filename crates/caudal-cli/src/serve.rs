@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use caudal::http::{Allowed, Options};
-use caudal::tls::ServerTls;
+use caudal::tls::{ServerTls, TlsError};
 use caudal::{Address, CloseReason, Downlink, Endpoint, Error, Peer, transport};
 use caudal_cli::demo;
 
@@ -128,7 +128,11 @@ fn tls(endpoint: &Endpoint, files: Option<(&Path, &Path)>) -> Result<Option<Serv
                 }
                 Ok(Some(tls))
             }
-            Err(error) => Err(Failure::usage(chain(&error))),
+            Err(error) => Err(Failure::usage(format!(
+                "`{}`: {}",
+                flag(&error, cert),
+                chain(&error),
+            ))),
         },
         (true, None) => Err(Failure::usage(format!(
             "`{endpoint}` needs a certificate; name its file and that of its key with `--cert` \
@@ -147,6 +151,17 @@ fn tls(endpoint: &Endpoint, files: Option<(&Path, &Path)>) -> Result<Option<Serv
         }
         (false, None) => Ok(None),
     }
+}
+
+/// Which of the two files an error is about.
+fn flag(error: &TlsError, cert: &Path) -> &'static str {
+    let of_cert = match error {
+        TlsError::Read { path, .. } => path == cert,
+        TlsError::Pem { origin, .. } => *origin == format!("`{}`", cert.display()),
+        TlsError::NoCertificate { .. } | TlsError::Certificate { .. } => true,
+        _ => false,
+    };
+    if of_cert { "--cert" } else { "--key" }
 }
 
 fn options(

@@ -84,9 +84,17 @@ fn a_certificate_that_is_none_is_refused() {
     let (_other, foreign) = certificate();
     let empty = path("empty.pem");
     std::fs::write(&*empty, "").unwrap();
+    let broken = path("broken.pem");
+    std::fs::write(&*broken, "-----BEGIN CERTIFICATE-----\n!\n").unwrap();
+    let none = path("none.pem");
     let cases = [
-        (&empty, &key, "there is no certificate in"),
-        (&cert, &empty, "there is no private key in"),
+        (&empty, &key, "`--cert`: there is no certificate in"),
+        (&cert, &empty, "`--key`: there is no private key in"),
+        (&none, &key, "`--cert`: cannot read"),
+        (&cert, &none, "`--key`: cannot read"),
+        (&broken, &key, "`--cert`: "),
+        (&cert, &broken, "`--key`: "),
+        (&cert, &foreign, "`--key`: the private key in"),
         (&cert, &foreign, "does not belong to the first certificate"),
     ];
     for (cert, key, reason) in cases {
