@@ -19,7 +19,11 @@ pub(crate) fn not_connected(error: &Error) -> Failure {
     match error {
         // The library has hints of its own, for who writes a program.
         Error::Connect { endpoint, cause } => {
-            let text = format!("cannot connect to `{endpoint}`: {}", chain(cause));
+            let what = match endpoint.address() {
+                Address::Command { program, .. } => format!("start `{program}`"),
+                _ => format!("connect to `{endpoint}`"),
+            };
+            let text = format!("cannot {what}: {}", chain(cause));
             let (exit, hint) = sort(endpoint, cause);
             Failure::new(exit, with_hint(text, hint))
         }
@@ -62,6 +66,11 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
             Exit::Unreachable,
             "this file is no socket; is it the right path?",
         ),
+        // The file is there, so that it is not what was not found.
+        io::ErrorKind::NotFound if is_file(endpoint) => (
+            Exit::Unreachable,
+            "its first line names a program that is not there",
+        ),
         io::ErrorKind::NotFound if is_program(endpoint) => (
             Exit::Unreachable,
             "there is no such program; give its path, or look at PATH",
@@ -77,6 +86,10 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
         io::ErrorKind::ConnectionRefused => (
             Exit::Unreachable,
             "nobody listens there; is the server running, and is this its address?",
+        ),
+        _ if is_program(endpoint) => (
+            Exit::Unreachable,
+            "is it a program for this machine? a script begins with `#!` and what runs it",
         ),
         _ => (
             Exit::Unreachable,
@@ -99,6 +112,14 @@ fn is_directory(endpoint: &Endpoint) -> bool {
         return false;
     };
     std::path::Path::new(program).is_dir()
+}
+
+/// Whether what should be a program is a file, by its path.
+fn is_file(endpoint: &Endpoint) -> bool {
+    let Address::Command { program, .. } = endpoint.address() else {
+        return false;
+    };
+    program.contains('/') && std::path::Path::new(program).is_file()
 }
 
 /// Without TLS nothing of the server has been heard yet.
@@ -180,7 +201,14 @@ pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
                 left_behind(endpoint),
             ),
         ),
-        CallError::Closed(reason) | CallError::AlreadyClosed(reason) => lost(endpoint, reason),
+        CallError::Closed(reason) | CallError::AlreadyClosed(reason) => match exit_of(reason) {
+            Some(exit) if !exit.stopped => {
+                let (method, status) = (&target.method, exit.status);
+                let text = format!("`{endpoint}` ended without an answer to `{method}`: {status}");
+                ended(endpoint, reason, text)
+            }
+            _ => lost(endpoint, reason),
+        },
         CallError::TooLarge { .. } => {
             Failure::new(Exit::Protocol, format!("`{endpoint}`: {error}"))
         }
@@ -388,7 +416,11 @@ fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
     let hint = match exit {
         Exit::Protocol if is_url(endpoint) => PATH_HINT,
         Exit::Protocol => "is it JSON-RPC, and the right `--framing`?",
-        _ if is_program(endpoint) => "its stderr, above, may say why; it may have run",
+        _ if exit_of(reason).is_some_and(|exit| exit.status.success()) => {
+            "does it serve JSON-RPC through its stdin and stdout? the call may have run"
+        }
+        // Nobody knows here whether it has.
+        _ if is_program(endpoint) => "if it has said why, that is on stderr; the call may have run",
         _ => "the server's own log may say why; it may have run",
     };
     Failure::new(exit, with_hint(text, hint))
@@ -396,8 +428,12 @@ fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
 
 /// Whether a program has ended otherwise than well.
 pub(crate) fn has_failed(reason: &CloseReason) -> bool {
-    let exit = causes(reason).find_map(|cause| cause.downcast_ref::<ExitError>());
-    exit.is_some_and(|exit| !exit.status.success())
+    exit_of(reason).is_some_and(|exit| !exit.status.success())
+}
+
+/// How a program has ended.
+fn exit_of(reason: &CloseReason) -> Option<&ExitError> {
+    causes(reason).find_map(|cause| cause.downcast_ref())
 }
 
 type Cause = dyn StdError + 'static;

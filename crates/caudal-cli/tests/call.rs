@@ -567,7 +567,7 @@ fn a_program_is_not_spoken_of_as_a_server_elsewhere() {
             2,
             "300ms), and was ended",
         ),
-        (&[], script("exit 3"), 4, "its stderr, above, may say why"),
+        (&[], script("exit 3"), 4, "if it has said why"),
     ] {
         let outcome = run(&[&["call", "x"][..], more, &script].concat());
         outcome.ends(code).complains(&[says]);
@@ -596,7 +596,7 @@ fn whoever_is_not_there_ends_with_4() {
             &["call", "tcp://no-such-host.invalid:1", "x"],
             "check the address",
         ),
-        (&["call", "x", "--", "true"], "ended too early"),
+        (&["call", "x", "--", "true"], "ended without an answer"),
         (
             &["call", "x", "--", "sh", "-c", "read x; exit 7"],
             "exit status: 7",
@@ -632,7 +632,11 @@ fn what_to_try_is_said_once() {
         &["call", &format!("http://{address}/rpc"), "x"],
     ] {
         let outcome = run(args);
-        outcome.ends(4).complains(&["cannot connect to `"]);
+        let what = match args.contains(&"--") {
+            true => "cannot start `/no/such/program`: ",
+            false => "cannot connect to `",
+        };
+        outcome.ends(4).complains(&[what]);
         for twice in ["start the server first", "install the program", "mend"] {
             assert!(!outcome.stderr.contains(twice), "{outcome:?}");
         }
@@ -640,6 +644,60 @@ fn what_to_try_is_said_once() {
     run(&["call", "tcp://127.0.0.1:0", "x"])
         .ends(4)
         .complains(&["port 0 is for listening"]);
+}
+
+#[test]
+fn how_a_program_failed_is_told_as_it_was() {
+    let script = |text: &str| {
+        let file = path("program");
+        std::fs::write(&file, text).unwrap();
+        paste(&format!("chmod +x {}", file.display())).ends(0);
+        file
+    };
+    let strange = script("#!/no/such/shell\n");
+    let text = script("no program\n");
+    for (program, says) in [
+        (strange.to_str().unwrap(), "first line names"),
+        (text.to_str().unwrap(), "a script begins with `#!`"),
+    ] {
+        let outcome = run(&["call", "x", "--", program]);
+        outcome
+            .ends(4)
+            .prints("")
+            .complains(&["cannot start `", program, says]);
+        assert!(!outcome.stderr.contains("server"), "{outcome:?}");
+    }
+    for (script, says) in [
+        (
+            "exit 3",
+            "exit status: 3; if it has said why, that is on stderr; the call may have run",
+        ),
+        (
+            "echo no >&2; exit 3",
+            "exit status: 3; if it has said why, that is on stderr",
+        ),
+        ("kill -KILL $$", "signal: 9 (SIGKILL); if it has said why"),
+        (
+            "exit 0",
+            "exit status: 0; does it serve JSON-RPC through its stdin and stdout?",
+        ),
+    ] {
+        for more in [&["x"][..], &["x", "--notify"]] {
+            let outcome = run(&[&["call"], more, &["--", "sh", "-c", script]].concat());
+            // Whoever is told something may end well.
+            if script == "exit 0" && more.len() == 2 {
+                continue;
+            }
+            let what = match more.len() {
+                1 => "ended without an answer to `x`: ",
+                _ => "may not have taken `x`: ",
+            };
+            outcome.ends(4).prints("").complains(&[what, says]);
+            for other in ["above", "connection", "own log"] {
+                assert!(!outcome.stderr.contains(other), "{outcome:?}");
+            }
+        }
+    }
 }
 
 #[test]
