@@ -37,7 +37,7 @@ pub(crate) fn not_connected(error: &Error) -> Failure {
 
 /// What kind of failure it is, and what to try.
 fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
-    if let Address::Tcp { port: 0, .. } = endpoint.address() {
+    if endpoint.port() == Some(0) {
         return (Exit::Unreachable, "port 0 is for listening; use 1–65535");
     }
     let inner = cause.get_ref();

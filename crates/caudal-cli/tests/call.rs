@@ -641,9 +641,11 @@ fn what_to_try_is_said_once() {
             assert!(!outcome.stderr.contains(twice), "{outcome:?}");
         }
     }
-    run(&["call", "tcp://127.0.0.1:0", "x"])
-        .ends(4)
-        .complains(&["port 0 is for listening"]);
+    for scheme in ["tcp", "http", "ws", "https"] {
+        let to = format!("{scheme}://127.0.0.1:0");
+        let outcome = run(&["call", &to, "x"]);
+        outcome.ends(4).complains(&["port 0 is for listening"]);
+    }
 }
 
 #[test]

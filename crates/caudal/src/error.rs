@@ -101,8 +101,8 @@ impl Error {
     #[must_use]
     pub fn is_recoverable(&self) -> bool {
         match self {
+            Self::Connect { endpoint, .. } if endpoint.port() == Some(0) => false,
             Self::Connect { endpoint, cause } => match endpoint.address() {
-                Address::Tcp { port: 0, .. } => false,
                 // A socket may appear; a program that is not installed will not.
                 Address::Command { .. } if cause.kind() == io::ErrorKind::NotFound => false,
                 _ => may_pass(cause),
@@ -184,7 +184,7 @@ fn listen_hint(endpoint: &Endpoint, cause: &io::Error) -> String {
 /// What to try when an address cannot be connected to.
 fn connect_hint(endpoint: &Endpoint, cause: &io::Error) -> &'static str {
     match (endpoint.address(), cause.kind()) {
-        (Address::Tcp { port: 0, .. }, _) => "; port 0 is for listening, use 1–65535",
+        _ if endpoint.port() == Some(0) => "; port 0 is for listening, use 1–65535",
         (Address::Unix { .. }, io::ErrorKind::NotFound) => {
             "; start the server first, or mend the path"
         }

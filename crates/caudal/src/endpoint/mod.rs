@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use caudal_core::Framing;
 
 pub use self::error::EndpointError;
-use self::parse::{authority, host_and_port};
+use self::parse::{authority, host_and_port, number};
 #[cfg(feature = "http")]
 pub(crate) use self::target::Target;
 
@@ -153,6 +153,26 @@ impl Endpoint {
     #[must_use]
     pub const fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// The port; of a URL that names none, that of its scheme.
+    ///
+    /// ```
+    /// let endpoint: caudal::Endpoint = "https://localhost/rpc".parse()?;
+    /// assert_eq!(endpoint.port(), Some(443));
+    /// # Ok::<(), caudal::EndpointError>(())
+    /// ```
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        match &self.address {
+            Address::Tcp { port, .. } => Some(*port),
+            Address::WebSocket { url } | Address::Http { url, .. } => {
+                let (_, port) = host_and_port(authority(url))?;
+                let secure = url.starts_with("https:") || url.starts_with("wss:");
+                port.map_or(Some(if secure { 443 } else { 80 }), number)
+            }
+            Address::Stdio | Address::Unix { .. } | Address::Command { .. } => None,
+        }
     }
 
     /// How messages are told apart; of no meaning for WebSocket and HTTP.

@@ -1,6 +1,6 @@
 //! What a URL says to whoever connects to it.
 
-use super::parse::{authority, host_and_port, number};
+use super::parse::{authority, host_and_port};
 use super::{Address, Endpoint};
 
 /// The parts of a URL.
@@ -25,14 +25,13 @@ impl Endpoint {
         };
         let secure = url.starts_with("https:") || url.starts_with("wss:");
         let authority = authority(url);
-        let (host, port) = host_and_port(authority)?;
-        let default = if secure { 443 } else { 80 };
+        let (host, _) = host_and_port(authority)?;
         let (_, rest) = url.split_once("://")?;
         let path = rest.find(['/', '?']).and_then(|start| rest.get(start..));
         Some(Target {
             secure,
             host,
-            port: port.map_or(Some(default), number)?,
+            port: self.port()?,
             authority,
             path: path.unwrap_or("/"),
         })
