@@ -15,6 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::body::Body;
 use super::guard::Own;
@@ -50,6 +51,8 @@ pub(crate) struct Listener {
     path: Arc<str>,
     most: Most,
     seats: Arc<Seats<IpAddr>>,
+    /// Nobody who comes after the end has anything to come for any more.
+    over: CancellationToken,
 }
 
 impl Listener {
@@ -79,6 +82,7 @@ impl Listener {
             },
             most,
             seats: Arc::default(),
+            over: CancellationToken::new(),
         })
     }
 
@@ -102,6 +106,7 @@ impl Listener {
                 _ = look.tick() => {}
             }
         }
+        self.over.cancel();
     }
 
     async fn take(&self, hub: &Held, accepted: io::Result<(TcpStream, SocketAddr)>) {
@@ -117,6 +122,7 @@ impl Listener {
             watch: Watch::new(),
             http: self.http.for_connection(remote),
             path: Arc::clone(&self.path),
+            over: self.over.clone(),
         });
         tokio::spawn(connection(hub.hold(), socket, place));
     }
@@ -213,8 +219,14 @@ fn serve<S>(
         mark(request.extensions_mut());
         Served::new(request, visit)
     });
-    // Whoever comes after the end has one request, and it is not cut off before.
+    // Whoever comes after the end is not cut off before that is over for all. By HTTP/1.1
+    // it has one request.
     let late = hub.is_stopping();
+    let stopped = match late {
+        true => &served.over,
+        false => &hub.stop,
+    };
+    let stopped = stopped.clone().cancelled_owned();
     if http2 {
         let limit = options.idle_timeout.max(options.header_timeout);
         let mut builder = http2::Builder::new(Streams { limit });
@@ -230,7 +242,7 @@ fn serve<S>(
         builder.enable_connect_protocol();
         let served = builder.serve_connection(TokioIo::new(io), service);
         let graceful = http2::Connection::graceful_shutdown;
-        tokio::spawn(Serving::new(served, attended, late, graceful));
+        tokio::spawn(Serving::new(served, attended, stopped, graceful));
     } else {
         let mut builder = http1::Builder::new();
         // Head and body in one piece cost less to send than in two.
@@ -239,7 +251,7 @@ fn serve<S>(
         let served = builder.serve_connection(TokioIo::new(io), service);
         let served = served.with_upgrades();
         let graceful = http1::UpgradeableConnection::graceful_shutdown;
-        tokio::spawn(Serving::new(served, attended, late, graceful));
+        tokio::spawn(Serving::new(served, attended, stopped, graceful));
     }
 }
 
@@ -324,6 +336,8 @@ pub(super) struct Place {
     pub(super) http: Http,
     pub(super) path: Arc<str>,
     seat: Seat<IpAddr>,
+    /// See [`Listener`].
+    over: CancellationToken,
 }
 
 impl AsRef<Watch> for Place {

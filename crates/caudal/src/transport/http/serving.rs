@@ -27,7 +27,7 @@ pub(super) struct Serving<C> {
     /// Whether it is woken when the server stops.
     is_told: bool,
     attended: Attended,
-    /// Until the server stops.
+    /// Until it is to take nothing new.
     stopped: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     graceful: fn(Pin<&mut C>),
     /// By when it ends, once the server has stopped.
@@ -35,20 +35,19 @@ pub(super) struct Serving<C> {
 }
 
 impl<C> Serving<C> {
-    /// `graceful` lets it finish what is under way. Who comes `late`, after the server has
-    /// stopped, is served until all ends.
+    /// `graceful` lets it finish what is under way, when it is to have `stopped`: with the
+    /// server, or later.
     pub(super) fn new(
         served: C,
         attended: Attended,
-        late: bool,
+        stopped: WaitForCancellationFutureOwned,
         graceful: fn(Pin<&mut C>),
     ) -> Self {
-        let stopped = || Box::pin(attended.hub().stop.clone().cancelled_owned());
         Self {
             served,
             waker: None,
             is_told: false,
-            stopped: (!late).then(stopped),
+            stopped: Some(Box::pin(stopped)),
             graceful,
             last: None,
             attended,
