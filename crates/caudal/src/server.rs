@@ -85,7 +85,7 @@ impl IntoFuture for Serve {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let endpoint = self.endpoint.map_err(EndpointError::to_serve)?;
+            let endpoint = self.endpoint.map_err(EndpointError::for_server)?;
             if !self.allow_remote && !endpoint.is_loopback() {
                 let endpoint = Box::new(endpoint);
                 return Err(Error::NotLoopback { endpoint });

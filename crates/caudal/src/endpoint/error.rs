@@ -84,7 +84,7 @@ fn served() -> Vec<&'static str> {
 
 impl EndpointError {
     /// The same for who wants to serve: no program is proposed.
-    pub(crate) fn to_serve(self) -> Self {
+    pub(crate) fn for_server(self) -> Self {
         match self {
             Self::NoScheme(text, hint) | Self::MisspeltScheme(text, hint)
                 if hint.starts_with("cmd:") =>

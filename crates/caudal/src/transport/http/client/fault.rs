@@ -185,12 +185,13 @@ fn kind(error: &(dyn Error + 'static)) -> io::ErrorKind {
 mod tests {
     use http::StatusCode;
 
-    use super::Fault;
+    use super::{Advice, Fault};
 
     #[test]
     fn no_more_than_200_characters_of_a_body_are_shown() {
         let body = "ü".repeat(1000);
-        let Fault { error, .. } = Fault::status(StatusCode::BAD_GATEWAY, body.as_bytes(), None);
+        let Fault { error, .. } =
+            Fault::status(StatusCode::BAD_GATEWAY, body.as_bytes(), Advice::default());
         assert_eq!(
             error.data.unwrap()["body"].as_str().unwrap(),
             "ü".repeat(200)
