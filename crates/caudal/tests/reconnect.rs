@@ -878,6 +878,48 @@ async fn a_batch_begun_before_a_gap_was_not_sent() {
     }
 }
 
+/// Whoever shuts the reading half of a Unix socket is written to in vain, and can answer.
+#[cfg(unix)]
+#[tokio::test]
+async fn calls_made_when_nothing_can_be_sent_wait_for_the_next_connection() {
+    let path = std::env::temp_dir().join(format!("caudal-deaf-{}", std::process::id()));
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let (connecting, mut told) = again(Endpoint::unix(&path));
+    let peer = connecting.await.unwrap();
+    let mut line = BufReader::new(within(listener.accept()).await.unwrap().0);
+    let sent = call(&peer, "sent");
+    let mut text = String::new();
+    within(line.read_line(&mut text)).await.unwrap();
+    SockRef::from(line.get_ref())
+        .shutdown(std::net::Shutdown::Read)
+        .unwrap();
+    peer.notify("lost", ()).await.unwrap();
+    eventually("it is lost", || peer.stats().dropped == 1).await;
+    let waiting = call(&peer, "waiting");
+    tokio::time::sleep(ms(50)).await;
+    let request: Value = serde_json::from_str(&text).unwrap();
+    let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": 1 });
+    line.write_all(format!("{answer}\n").as_bytes())
+        .await
+        .unwrap();
+    assert_eq!(within(sent).await.unwrap().unwrap(), 1);
+    let answered = Instant::now();
+    let mut line = BufReader::new(within(listener.accept()).await.unwrap().0);
+    assert!(answered.elapsed() < ms(1000), "nobody else is to be heard");
+    let gap = within(told.recv()).await.unwrap();
+    assert_eq!(gap.failed, 0);
+    text.clear();
+    within(line.read_line(&mut text)).await.unwrap();
+    let request: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(request["method"], "waiting");
+    let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": 2 });
+    line.write_all(format!("{answer}\n").as_bytes())
+        .await
+        .unwrap();
+    assert_eq!(within(waiting).await.unwrap().unwrap(), 2);
+    let _ = std::fs::remove_file(path);
+}
+
 #[tokio::test]
 async fn messages_that_are_lost_with_a_connection_are_counted() {
     let puppet = Puppet::new().await;

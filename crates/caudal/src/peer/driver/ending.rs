@@ -61,10 +61,12 @@ impl Core {
     }
 
     /// Nobody reads what is sent. Who has answered our calls and gone has answered them all
-    /// the same, so what it has sent before is read, for a while.
+    /// the same, so what it has sent before is read, for a while. Calls that are made
+    /// meanwhile are left for the next connection.
     #[cold]
     pub(super) fn mute(&mut self, error: io::Error) {
         self.muted = true;
+        self.link.mute();
         self.refusing = true;
         let end = Instant::now() + FLUSH;
         self.ending = Some(match self.ending.take() {
@@ -94,7 +96,7 @@ impl Core {
         // Answers to our own calls can still come while there is input.
         let answered = !self.link.has_pending();
         let idle = self.queue.is_empty() && !self.link.is_busy() && answered;
-        let done = (idle || self.closing || self.muted && answered)
+        let done = (idle || self.closing || self.muted && !self.link.has_asked())
             && self.out.is_empty()
             && !self.stalled
             && !self.link.is_called();

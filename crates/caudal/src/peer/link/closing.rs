@@ -79,6 +79,7 @@ impl Link {
             }
         }
         shared.unsent = 0;
+        shared.muted = false;
         shared.session += 1;
         shared.lost = Some(reason.clone());
         self.has_output.store(!shared.out.text.is_empty(), Release);

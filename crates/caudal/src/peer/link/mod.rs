@@ -80,6 +80,8 @@ pub(crate) struct Link {
 struct Shared {
     /// What handles and late handlers have to send.
     out: Output,
+    /// Whether the driver takes over no more of it, since it cannot send.
+    muted: bool,
     /// What the driver has taken over and could not send yet.
     unsent: usize,
     /// How many calls were made.
@@ -155,6 +157,7 @@ impl Link {
             keeps_calls: AtomicBool::new(false),
             shared: Mutex::new(Shared {
                 out: Output::default(),
+                muted: false,
                 unsent: 0,
                 made: 0,
                 session: 0,
@@ -393,6 +396,11 @@ impl Link {
         self.reconnects
     }
 
+    /// Keeps what is written from now on for the next connection, if there is one.
+    pub(crate) fn mute(&self) {
+        self.lock().muted = true;
+    }
+
     /// Says how much could not be sent yet, and lets in who waits for room.
     pub(crate) fn set_unsent(&self, unsent: usize) {
         let mut shared = self.lock();
@@ -437,7 +445,9 @@ impl Shared {
 
     fn hand_over(&mut self, out: &mut BytesMut, has_output: &AtomicBool) {
         has_output.store(false, Release);
-        self.out.hand_over(out);
+        if !self.muted {
+            self.out.hand_over(out);
+        }
     }
 }
 

@@ -311,6 +311,13 @@ impl Link {
         }
     }
 
+    /// Whether a call that was sent waits for its answer. All calls are looked at.
+    pub(crate) fn has_asked(&self) -> bool {
+        let shared = self.lock();
+        let mut calls = shared.calls.iter();
+        calls.any(|(_, call)| matches!(call.outcome, Outcome::Open(_)) && !shared.is_unsent(call))
+    }
+
     /// Fails every call whose time is up.
     pub(crate) fn expire(&self) {
         let mut shared = self.lock();
