@@ -526,6 +526,27 @@ async fn one_caller_that_asks_again_and_does_not_read_stops_no_other() {
 }
 
 #[tokio::test]
+async fn a_page_that_is_cut_is_a_stream_that_is_reset() {
+    use http_body_util::BodyExt as _;
+    let site = Site::new().await;
+    let mut client = site.open_polling().await;
+    let large = call(1, "large", json!([1 << 20]));
+    assert_eq!(client.post(&[ASYNC], &large).await.status, 202);
+    let mut sender = unread_http2(&site).await;
+    let request = http::Request::get("http://localhost/")
+        .header("accept", "application/json")
+        .header("mcp-session-id", &client.session)
+        .body(String::new())
+        .unwrap();
+    let response = within(sender.send_request(request)).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(within(client.poll(0)).await.status, 200, "it takes over");
+    let error = within(response.into_body().collect()).await.unwrap_err();
+    let error = std::error::Error::source(&error).unwrap().to_string();
+    assert!(error.contains("internal error"), "{error}");
+}
+
+#[tokio::test]
 async fn refusals_of_posts_that_nobody_takes_are_bounded_too() {
     let mut config = Config::default();
     config.limits.output = 1 << 20;

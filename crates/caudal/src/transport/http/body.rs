@@ -1,7 +1,7 @@
 //! What a response carries, and how a request's body is read within its limits.
 
-use std::convert::Infallible;
 use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
@@ -97,20 +97,28 @@ impl From<Kind> for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    /// What was begun is not finished: whoever reads it must not take it for the whole.
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let piece = match &mut self.kind {
             Kind::Whole(Some(text)) if text.len() > PIECE => Poll::Ready(Some(part(text))),
             Kind::Whole(text) => Poll::Ready(text.take()),
             Kind::Pieces(rest) => Poll::Ready(stalled::give(rest)),
             Kind::Flow(flow, left) => {
                 let piece = flow.as_mut().poll_piece(cx);
-                if let (Poll::Ready(Some(piece)), Some(left)) = (&piece, left) {
-                    *left = left.saturating_sub(piece.len() as u64);
+                match (&piece, left) {
+                    (Poll::Ready(Some(piece)), Some(left)) => {
+                        *left = left.saturating_sub(piece.len() as u64);
+                    }
+                    // Over HTTP/2 it is this that resets the stream.
+                    (Poll::Ready(None), Some(1..)) => {
+                        return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                    }
+                    _ => {}
                 }
                 piece
             }
