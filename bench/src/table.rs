@@ -59,7 +59,8 @@ pub fn number(value: f64) -> String {
     if value.fract().abs() > 0.004 && value < 100.0 {
         return format!("{value:.2}");
     }
-    let digits = format!("{value:.0}");
+    // The difference of two runs may be a little less than nothing.
+    let digits = format!("{:.0}", value.round() + 0.0);
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
@@ -74,4 +75,23 @@ pub fn number(value: f64) -> String {
 #[must_use]
 pub fn number_or_na(value: Option<f64>) -> String {
     value.map_or_else(|| "n/a".to_owned(), number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn numbers_are_as_people_read_them() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (-0.001, "0"),
+            (0.5, "0.50"),
+            (999.6, "1,000"),
+            (1_234_567.0, "1,234,567"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
 }
