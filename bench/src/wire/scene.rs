@@ -89,7 +89,7 @@ const PIPED_10000: &[Goal] = &[
     LSP_SERVER,
     RMCP,
 ];
-/// rmcp has no server for a plain socket.
+/// rmcp takes part over pipes only: a plain socket is none of the transports of MCP.
 const CONNECTED_64: &[Goal] = &[goal("bare", 0.6).aim(0.8), ASYNC_LSP, TOWER_LSP, LSP_SERVER];
 const POSTED_64: &[Goal] = &[goal("hyper", 0.9), goal("jsonrpsee", 1.25)];
 const BATCHED_16: &[Goal] = &[goal("jsonrpsee", 3.5).aim(6.0)];

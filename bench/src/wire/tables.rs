@@ -162,7 +162,9 @@ Notes on pipes and sockets
 - vscode-jsonrpc runs on Node and is one of two for scale; the other is in Python.
 - lsp-server does not set TCP_NODELAY and takes no socket: over TCP its socket threads
   are written again in the bench, line for line, with TCP_NODELAY.
-- Slow handlers: with 64 in flight, 6,400 calls a second are possible.
+- Slow handlers: with 64 in flight, 6,400 calls a second are possible. tower-lsp-server
+  has its default, four calls at once; lsp-server, whose loop has one thread, and
+  python-lsp-jsonrpc, which has five threads for such handlers, take no part.
 - Writes are all calls of `write` and `writev`: also those by which a runtime
   wakes its own threads. What is sent on a socket is not among them.
 - Receives, sends, futex calls and all system calls are strace's, for one call: the
