@@ -28,9 +28,12 @@ pub struct Race {
 pub struct Outcome {
     pub name: &'static str,
     pub framing: &'static str,
-    /// To the first server of the scene in the same framing and the same round.
+    /// To the first server of the scene in the same framing and the same round, of those in
+    /// which everybody took part.
     pub ratio: Spread,
     pub rounds: Vec<Figures>,
+    /// In so many of them, the first, everybody took part.
+    pub shared: usize,
     pub cost: Option<Cost>,
 }
 
@@ -64,9 +67,11 @@ impl Race {
 }
 
 impl Outcome {
-    /// The median over the rounds of something in the figures.
+    /// The median of something in the figures, over the rounds in which everybody took part:
+    /// in others the machine may have had another day.
     pub fn median(&self, of: impl Fn(&Figures) -> f64) -> f64 {
-        Spread::of(self.rounds.iter().map(of).collect()).median
+        let rounds = self.rounds.iter().take(self.shared);
+        Spread::of(rounds.map(of).collect()).median
     }
 
     /// Calls of `write` per reply; none of those to a socket.
@@ -123,11 +128,11 @@ type Turns = (&'static Contestant, Vec<Figures>);
 /// In so many rounds everybody takes part.
 const ROUNDS: usize = 5;
 /// Those of whom they leave open whether caudal reaches what it must go on so many at a
-/// time, in shorter turns: the faster two alternate, the more they see of the same.
-const BLOCK: usize = 15;
-const SHORTER: f64 = 0.3;
+/// time, in turns as long as before: in shorter ones, servers are not yet warm, and another
+/// may be ahead.
+const BLOCK: usize = 5;
 /// That often at most,
-const BLOCKS: usize = 8;
+const BLOCKS: usize = 24;
 /// and for so long in all.
 const MORE: Duration = Duration::from_secs(120);
 
@@ -137,8 +142,8 @@ pub fn describe() -> String {
     format!(
         "- {ROUNDS} rounds for everybody. Where they leave open on which side of a target their
   median lies (the target is within its 95 % confidence interval), caudal and whom it is
-  compared with go on in shorter turns: {BLOCK} rounds at a time, {} at most, and for {} s
-  of all scenes.\n",
+  compared with go on in turns as long: {BLOCK} rounds at a time, {} at most, and for {} s
+  of all scenes. Tables have the rounds in which everybody took part, targets all of them.\n",
         BLOCK * BLOCKS,
         MORE.as_secs(),
     )
@@ -203,7 +208,7 @@ fn decide(
             for _ in 0..BLOCK {
                 for (at, result) in results.iter_mut().enumerate() {
                     if concerned.contains(&at) {
-                        take(tools, scene, result, seconds * SHORTER)?;
+                        take(tools, scene, result, seconds)?;
                     }
                 }
             }
@@ -286,13 +291,17 @@ pub(super) fn figures(load: &mut Command) -> Result<Figures, String> {
 }
 
 fn race(scene: &Scene, results: Vec<Turns>, costs: Vec<Option<Cost>>) -> Race {
+    let shared = results.iter().map(|(_, rounds)| rounds.len()).min();
+    let shared = shared.unwrap_or(0);
     let base = |family| results.iter().find(|(other, _)| other.family() == family);
     let outcomes = results.iter().zip(costs);
     let outcomes = outcomes.map(|((server, rounds), cost)| Outcome {
         name: server.name,
         framing: server.framing,
-        ratio: base(server.family())
-            .map_or(Spread::NONE, |(_, base)| scene.key.ratio(rounds, base)),
+        ratio: base(server.family()).map_or(Spread::NONE, |(_, base)| {
+            scene.key.ratio(&rounds[..shared], &base[..shared])
+        }),
+        shared,
         rounds: rounds.clone(),
         cost,
     });
