@@ -1,6 +1,9 @@
 //! A notification that is serialised once and sent to many.
 
-use caudal_core::{EncodeError, encode};
+use std::convert::Infallible;
+
+use bytes::BytesMut;
+use caudal_core::{EncodeError, Framing, encode};
 use serde::Serialize;
 
 /// A notification that is serialised once and sent to many with
@@ -33,7 +36,13 @@ impl Event {
         Ok(Self(out.into()))
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.0
+    pub(crate) fn write(&self, out: &mut BytesMut, framing: Framing) {
+        // With what delimits it.
+        out.reserve(self.0.len() + 32);
+        let written: Result<(), Infallible> = framing.write(out, |out| {
+            out.extend_from_slice(&self.0);
+            Ok(())
+        });
+        let Ok(()) = written;
     }
 }

@@ -9,6 +9,8 @@ use bytes::BytesMut;
 
 /// The size of a buffer: what is read at once.
 pub(crate) const SIZE: usize = 64 << 10;
+/// What an idle connection may hold, twice.
+const SMALL: usize = 512;
 /// How many a thread keeps.
 const KEPT: usize = 8;
 
@@ -19,15 +21,16 @@ thread_local! {
 /// An empty buffer with room for [`SIZE`] bytes.
 pub(crate) fn take() -> BytesMut {
     let mut buffer = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
-    // Takes its front back after bytes were consumed; allocates for a new one.
+    // Allocates for a new one.
     buffer.reserve(SIZE);
     buffer
 }
 
-/// Gives an empty buffer back. One that has grown beyond its use is freed.
-pub(crate) fn give(buffer: BytesMut) {
+/// Gives an empty buffer back. One that has grown beyond its use is freed, and so is one
+/// that has not come from here.
+pub(crate) fn give(mut buffer: BytesMut) {
     debug_assert!(buffer.is_empty(), "its bytes would be lost");
-    if buffer.capacity() == 0 || buffer.capacity() > SIZE * 4 {
+    if !buffer.try_reclaim(SIZE) || buffer.capacity() > SIZE * 4 {
         return;
     }
     FREE.with_borrow_mut(|free| {
@@ -35,6 +38,14 @@ pub(crate) fn give(buffer: BytesMut) {
             free.push(buffer);
         }
     });
+}
+
+/// Gives an empty buffer back, unless it is so small that it may as well stay where it is
+/// for the next message.
+pub(crate) fn rest(buffer: &mut BytesMut) {
+    if buffer.try_reclaim(SMALL + 1) {
+        give(std::mem::take(buffer));
+    }
 }
 
 /// How many this thread keeps just now.

@@ -4,12 +4,12 @@
 mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
-use std::task::Poll;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use caudal::transport::{BytesMut, ReceiveError, Stream, Transport};
-use caudal::{Config, Context, Dialect, Framing, Method, Peer, Router};
+use caudal::{Config, Context, Dialect, Event, Framing, Method, Peer, Router};
 use support::{Log, Raw};
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -235,6 +235,71 @@ async fn a_transport_that_takes_nothing_and_waits_for_nothing_is_broken() {
     let cause = std::error::Error::source(&reason).unwrap();
     let cause = cause.downcast_ref::<std::io::Error>().unwrap();
     assert_eq!(cause.kind(), std::io::ErrorKind::WriteZero);
+}
+
+/// Counts how often it is asked for input, and has none.
+#[derive(Clone, Default)]
+struct Asked(Arc<Mutex<(usize, Option<Waker>)>>);
+
+impl Transport for Asked {
+    fn poll_receive(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+    ) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
+        let mut asked = self.0.lock().unwrap();
+        asked.0 += 1;
+        asked.1 = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn poll_send(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+        out: &mut BytesMut,
+    ) -> Poll<std::io::Result<()>> {
+        out.clear();
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn who_has_no_input_is_asked_again_when_it_says_so() {
+    let asked = Asked::default();
+    let peer = Peer::start_with(asked.clone(), Router::new(), Config::default());
+    let settle = async || {
+        for _ in 0..5 {
+            tokio::task::yield_now().await;
+        }
+        asked.0.lock().unwrap().0
+    };
+    assert_eq!(settle().await, 1);
+    for number in 0..5 {
+        peer.notify("tick", [number]).await.unwrap();
+        assert_eq!(settle().await, 1, "there was nothing new");
+    }
+    for times in 2..5 {
+        asked.0.lock().unwrap().1.take().unwrap().wake();
+        assert_eq!(settle().await, times);
+    }
+    assert_eq!(peer.stats().notifications, 5);
+}
+
+#[tokio::test]
+async fn whoever_publishes_to_many_lets_others_have_their_turn() {
+    let done = Arc::new(AtomicBool::new(false));
+    let other = tokio::spawn({
+        let done = Arc::clone(&done);
+        async move { assert!(!done.load(SeqCst), "all were told before") }
+    });
+    let peers: Vec<_> = (0..1000)
+        .map(|_| Peer::pair(Router::new(), Router::new()))
+        .collect();
+    let event = Event::new("tick", ()).unwrap();
+    for (peer, _) in &peers {
+        peer.publish(&event).await.unwrap();
+    }
+    done.store(true, SeqCst);
+    other.await.unwrap();
 }
 
 /// Whoever is not read is not late.

@@ -209,10 +209,23 @@ impl Peer {
         let link = &self.link;
         link.framing
             .write(&mut frame, |out| encode::notification(out, method, &params))?;
-        self.send(frame).await
+        let sent = link.write_now(|out| out.extend_from_slice(&frame));
+        // Who waits holds no more than the message.
+        let waits = matches!(sent, Ok(false)).then(|| Box::<[u8]>::from(&*frame));
+        frame.clear();
+        crate::pool::give(frame);
+        sent?;
+        if let Some(frame) = waits {
+            link.append(None, &frame).await?;
+        }
+        link.stats.notified(1);
+        Ok(())
     }
 
     /// Sends a notification that was serialised before, perhaps for many.
+    ///
+    /// Whoever sends it to very many lets other tasks have their turn meanwhile: what is
+    /// on its way already goes out.
     ///
     /// # Errors
     /// The connection is closed.
@@ -220,27 +233,14 @@ impl Peer {
     /// # Cancel safety
     /// If it is dropped before it returns, nothing is sent.
     pub async fn publish(&self, event: &Event) -> Result<(), CallError> {
-        let mut frame = crate::pool::take();
+        tokio::task::coop::consume_budget().await;
         let link = &self.link;
-        let written: Result<(), CallError> = link.framing.write(&mut frame, |out| {
-            out.extend_from_slice(event.as_bytes());
-            Ok(())
-        });
-        written?;
-        self.send(frame).await
-    }
-
-    async fn send(&self, mut frame: BytesMut) -> Result<(), CallError> {
-        let sent = self.link.append_now(&frame);
-        // Who waits holds no more than the message.
-        let waits = matches!(sent, Ok(false)).then(|| Box::<[u8]>::from(&*frame));
-        frame.clear();
-        crate::pool::give(frame);
-        sent?;
-        if let Some(frame) = waits {
-            self.link.append(None, &frame).await?;
+        if !link.write_now(|out| event.write(out, link.framing))? {
+            let mut frame = BytesMut::new();
+            event.write(&mut frame, link.framing);
+            link.append(None, &frame).await?;
         }
-        self.link.stats.notified(1);
+        link.stats.notified(1);
         Ok(())
     }
 

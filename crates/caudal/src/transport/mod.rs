@@ -44,7 +44,9 @@ pub(crate) use unix::connect as unix_connect;
 /// One task owns it and polls it: nothing here needs a lock. All methods follow
 /// the rules of [`Future::poll`]: when one returns
 /// [`Poll::Pending`], the task of `cx` is woken as soon as it is worth trying
-/// again.
+/// again. Before that, [`poll_receive`](Self::poll_receive) is not called again, however
+/// often something is to be sent, but after [`forget`](Self::forget) and
+/// [`queued`](Self::queued).
 pub trait Transport: Send + Unpin + 'static {
     /// The next frame, without whatever delimits it; `None` when the other side
     /// has ended its output in good order.

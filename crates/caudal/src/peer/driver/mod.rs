@@ -6,6 +6,7 @@
 
 mod clocks;
 mod ending;
+mod news;
 mod pace;
 mod queue;
 mod waiting;
@@ -14,7 +15,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
 use caudal_core::{CloseReason, Message};
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 use self::clocks::Clocks;
 pub(super) use self::ending::Unsent;
 use self::ending::is_gone;
+use self::news::News;
 use self::pace::{EARLY, Pace};
 use self::queue::Queue;
 use super::link::{Collected, Link};
@@ -49,6 +51,8 @@ const INPUT: u64 = 128 << 10;
 pub(super) struct Driver<'t> {
     transport: &'t mut dyn Transport,
     core: Core,
+    /// None before it is polled.
+    news: Option<News>,
 }
 
 /// All but the transport, which lends its frames.
@@ -75,9 +79,10 @@ struct Core {
     unsendable: Option<io::Error>,
     /// Bytes that have come in.
     received: u64,
+    /// Whether there may be input.
+    readable: bool,
     /// Whether the link may hold a buffer of ours.
     swapped: bool,
-    registered: bool,
 }
 
 /// Why no more frames are received for now.
@@ -112,9 +117,10 @@ impl<'t> Driver<'t> {
                 muted: false,
                 unsendable: None,
                 received: 0,
+                readable: true,
                 swapped: false,
-                registered: false,
             },
+            news: None,
         }
     }
 
@@ -127,7 +133,9 @@ impl<'t> Driver<'t> {
 
     /// Receives so many frames at most, and runs what is in them.
     fn receive(&mut self, cx: &mut Context<'_>, most: usize) -> Result<Stop, CloseReason> {
-        let Self { transport, core } = self;
+        let Self {
+            transport, core, ..
+        } = self;
         let (mut bytes, mut frames) = (0_u64, 0);
         let stop = loop {
             // While nothing can be sent, reading must go on: the other side may
@@ -172,6 +180,7 @@ impl<'t> Driver<'t> {
         }
         // Only what is begun and not done when there is nothing to read is late.
         if matches!(stop, Ok(Stop::Empty)) {
+            core.readable = false;
             match transport.is_amid_frame() {
                 true => core.clocks.begin_message(core.link.config.message_timeout),
                 // It was nothing that is passed on, such as a ping.
@@ -188,7 +197,9 @@ impl<'t> Driver<'t> {
     }
 
     fn send(&mut self, cx: &mut Context<'_>) -> Result<(), CloseReason> {
-        let Self { transport, core } = self;
+        let Self {
+            transport, core, ..
+        } = self;
         if core.out.is_empty() && !core.stalled {
             return Ok(());
         }
@@ -258,53 +269,71 @@ impl Future for Driver<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CloseReason> {
         let this = &mut *self;
-        if !this.core.registered {
-            this.core.registered = true;
-            let keeps_calls = this.transport.keeps_calls();
-            this.core.link.begin_driver(cx.waker(), keeps_calls);
-        }
-        this.core.pace.begin();
-        let before = this.core.received;
+        let news = this.news.take().unwrap_or_else(|| this.begin(cx.waker()));
+        this.core.readable |= news.take();
+        let polled = this.run(cx, &mut Context::from_waker(&news.waker));
+        this.news = Some(news);
+        polled
+    }
+}
+
+impl Driver<'_> {
+    #[cold]
+    fn begin(&self, task: &Waker) -> News {
+        let keeps_calls = self.transport.keeps_calls();
+        self.core.link.begin_driver(task, keeps_calls);
+        News::of(task)
+    }
+
+    /// Does all that there is to do; `news` is the context of the transport.
+    fn run(&mut self, cx: &mut Context<'_>, news: &mut Context<'_>) -> Poll<CloseReason> {
+        self.core.pace.begin();
+        let before = self.core.received;
         for turn in 0..TURNS {
-            if let Some(reason) = this.core.look() {
+            if let Some(reason) = self.core.look() {
                 // What was written by then goes out if it can go at once; if not, that is
                 // said beside this reason.
-                let _ = this.send(cx);
+                let _ = self.send(news);
                 return Poll::Ready(reason);
             }
-            for id in this.core.collected.forgotten.drain(..) {
-                this.transport.forget(&id.to_request_id());
+            for id in self.core.collected.forgotten.drain(..) {
+                self.core.readable = true;
+                self.transport.forget(&id.to_request_id());
             }
-            this.core.run_queue();
-            this.core.tell_queued(this.transport);
+            self.core.run_queue();
+            self.core.tell_queued(self.transport);
             // What callers have asked since they had their answers goes first.
-            let early = turn == 0 && this.core.pace.is_early();
-            if early && let Err(reason) = this.send(cx) {
+            let early = turn == 0 && self.core.pace.is_early();
+            if early && let Err(reason) = self.send(news) {
                 return Poll::Ready(reason);
             }
-            let first = early && this.core.pace.is_first();
+            let first = early && self.core.pace.is_first();
             let most = if first { EARLY } else { FRAMES };
-            let stop = match this.receive(cx, most) {
+            let stop = match self.core.readable {
+                true => self.receive(news, most),
+                false => Ok(Stop::Empty),
+            };
+            let stop = match stop {
                 Ok(stop) => stop,
                 Err(reason) => return Poll::Ready(reason),
             };
-            if let Err(reason) = this.send(cx) {
+            if let Err(reason) = self.send(news) {
                 return Poll::Ready(reason);
             }
-            if let Some(reason) = this.core.is_finished() {
+            if let Some(reason) = self.core.is_finished() {
                 return Poll::Ready(reason);
             }
-            let wait = matches!(stop, Stop::Empty) || !this.core.may_read();
-            if first && !wait && this.core.link.has_pending() {
+            let wait = matches!(stop, Stop::Empty) || !self.core.may_read();
+            if first && !wait && self.core.link.has_pending() {
                 // Who has an answer may call again before the others have theirs.
                 break;
             }
-            if wait && !this.core.link.is_called() && !this.core.may_run_queue() {
-                this.core.pace.rest();
-                this.core.rest(cx);
+            if wait && !self.core.link.is_called() && !self.core.may_run_queue() {
+                self.core.pace.rest();
+                self.core.rest(cx);
                 return Poll::Pending;
             }
-            if this.core.received - before >= INPUT {
+            if self.core.received - before >= INPUT {
                 break;
             }
         }
@@ -436,8 +465,8 @@ impl Core {
             let is_stuck = !limit.is_zero() && self.is_stuck();
             self.clocks.set_stuck(is_stuck, limit);
         }
-        if self.out.is_empty() && self.out.capacity() > 0 {
-            pool::give(std::mem::take(&mut self.out));
+        if self.out.is_empty() {
+            pool::rest(&mut self.out);
         }
         if std::mem::take(&mut self.swapped) {
             self.link.rest();

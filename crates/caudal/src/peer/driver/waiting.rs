@@ -166,6 +166,8 @@ impl Core {
         let bytes = self.queue.bytes();
         if bytes != self.queued {
             self.queued = bytes;
+            // It may have waited for that.
+            self.readable = true;
             transport.queued(bytes);
         }
     }

@@ -263,9 +263,9 @@ impl Link {
         self.append_calls(session, frame, &[]).await
     }
 
-    /// The same if there is room at once.
-    pub(crate) fn append_now(&self, frame: &[u8]) -> Result<bool, CallError> {
-        self.try_append(&mut self.lock(), None, frame)
+    /// Lets a framed message be written if there is room at once, under the lock.
+    pub(crate) fn write_now(&self, write: impl FnOnce(&mut BytesMut)) -> Result<bool, CallError> {
+        self.try_write(&mut self.lock(), None, write)
     }
 
     fn try_append(
@@ -273,6 +273,15 @@ impl Link {
         shared: &mut Shared,
         session: Option<u64>,
         frame: &[u8],
+    ) -> Result<bool, CallError> {
+        self.try_write(shared, session, |out| out.extend_from_slice(frame))
+    }
+
+    fn try_write(
+        &self,
+        shared: &mut Shared,
+        session: Option<u64>,
+        write: impl FnOnce(&mut BytesMut),
     ) -> Result<bool, CallError> {
         if let Some(reason) = &shared.closed {
             return Err(CallError::AlreadyClosed(reason.clone()));
@@ -284,7 +293,7 @@ impl Link {
         }
         let room = self.has_room(shared);
         if room {
-            shared.out.text.extend_from_slice(frame);
+            write(&mut shared.out.text);
             self.output_waits(shared);
         }
         Ok(room)
@@ -424,12 +433,9 @@ impl Link {
 
     /// Gives back memory that an idle connection does not need.
     pub(crate) fn rest(&self) {
-        let mut shared = self.lock();
-        let text = &mut shared.out.text;
-        if text.is_empty() && text.capacity() > 0 {
-            let out = std::mem::take(text);
-            drop(shared);
-            crate::pool::give(out);
+        let text = &mut self.lock().out.text;
+        if text.is_empty() {
+            crate::pool::rest(text);
         }
     }
 }

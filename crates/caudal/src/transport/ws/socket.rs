@@ -275,6 +275,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         loop {
+            self.repay()?;
             self.frame(out)?;
             match self.wire.poll_drain(cx) {
                 Poll::Ready(drained) => drained?,
@@ -285,7 +286,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
                 }
                 Poll::Pending => return Poll::Pending,
             }
-            if out.is_empty() {
+            if out.is_empty() && self.owed.is_none() {
                 return Poll::Ready(Ok(()));
             }
         }

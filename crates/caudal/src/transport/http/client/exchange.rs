@@ -249,8 +249,9 @@ impl Transport for Exchanges {
             let text = cut_line(out);
             self.begin(index, text);
         }
-        // Both are looked at where frames are received.
-        if self.frames.len() > frames || self.timer.is_some() != timed {
+        // All these are looked at where frames are received.
+        let came = self.frames.len() > frames || !self.woken.is_empty();
+        if came || self.timer.is_some() != timed {
             cx.waker().wake_by_ref();
         }
         if !out.is_empty() {
