@@ -245,6 +245,7 @@ async fn other_verbs_paths_and_types_are_refused() {
     let kinds = [
         ("application/json", 200),
         ("Application/JSON; charset=utf-8", 200),
+        ("application/json; charset=utf-16", 200),
         ("application/json-rpc", 200),
         ("text/plain", 415),
         ("application/x-www-form-urlencoded", 415),

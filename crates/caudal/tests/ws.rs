@@ -490,6 +490,27 @@ async fn a_goodbye_is_answered_and_cancels_what_runs() {
 }
 
 #[tokio::test]
+async fn what_was_asked_before_a_goodbye_is_answered_before_it_is_said_back() {
+    let (server, log) = plain().await;
+    let mut raw = Raw::open(&server).await;
+    let hang = json!({"jsonrpc": "2.0", "id": 2, "method": "hang"});
+    let last_words = [
+        masked(0x81, add(1).to_string().as_bytes()),
+        masked(0x81, hang.to_string().as_bytes()),
+        masked(0x81, add(3).to_string().as_bytes()),
+        masked(0x88, &1000_u16.to_be_bytes()),
+    ];
+    // One piece, as `printf … | websocat` sends it.
+    raw.0.write_all(&last_words.concat()).await.unwrap();
+    assert_eq!(raw.json().await["id"], 1);
+    assert_eq!(raw.json().await["id"], 3);
+    assert_eq!(raw.goodbye().await, 1000);
+    // Nobody is there for what was not ready.
+    eventually("it is dropped", || log.len() == 2).await;
+    assert_eq!(log.take(), ["hangs", "dropped"]);
+}
+
+#[tokio::test]
 async fn a_clients_close_is_an_end_in_good_order() {
     let (server, _) = plain().await;
     let peer = client(&server).await;

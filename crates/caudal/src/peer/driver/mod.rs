@@ -291,10 +291,7 @@ impl Driver<'_> {
         let before = self.core.received;
         for turn in 0..TURNS {
             if let Some(reason) = self.core.look() {
-                // What was written by then goes out if it can go at once; if not, that is
-                // said beside this reason.
-                let _ = self.send(news);
-                return Poll::Ready(reason);
+                return self.end(news, reason);
             }
             for id in self.core.collected.forgotten.drain(..) {
                 self.core.readable = true;
@@ -315,7 +312,7 @@ impl Driver<'_> {
             };
             let stop = match stop {
                 Ok(stop) => stop,
-                Err(reason) => return Poll::Ready(reason),
+                Err(reason) => return self.end(news, reason),
             };
             if let Err(reason) = self.send(news) {
                 return Poll::Ready(reason);
@@ -339,6 +336,14 @@ impl Driver<'_> {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// What was written by then goes out if it can go at once; if not, that is said beside
+    /// this reason.
+    #[cold]
+    fn end(&mut self, news: &mut Context<'_>, reason: CloseReason) -> Poll<CloseReason> {
+        let _ = self.send(news);
+        Poll::Ready(reason)
     }
 }
 

@@ -38,6 +38,8 @@ pub(super) struct WebSocket<S> {
     ping_timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     goodbye: Option<CloseFrame>,
+    /// What the other side's goodbye carried.
+    last_words: Option<Vec<u8>>,
     ending: Ending,
     remote: Option<String>,
     /// Keeps the connection counted.
@@ -65,6 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
             ping_timeout: Duration::from_secs(10),
             timer: None,
             goodbye: None,
+            last_words: None,
             ending: Ending::NotBegun,
             remote: None,
             lasting: None,
@@ -102,12 +105,13 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
 
     /// Looks for a message in what comes in.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReceiveError>> {
-        while self.is_open {
+        while self.is_open && self.last_words.is_none() {
             match self.wire.frames.next()? {
                 Some(Found::Message) => return Poll::Ready(Ok(())),
                 Some(Found::Ping) => self.answer_ping()?,
                 Some(Found::Goodbye(goodbye)) => {
-                    self.answer_goodbye()?;
+                    // What was asked before it is answered first.
+                    self.last_words = Some(self.wire.frames.payload().to_vec());
                     let reason = CloseReason::remote_with(goodbye);
                     return Poll::Ready(Err(ReceiveError::Closed(reason)));
                 }
@@ -140,13 +144,6 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
             Some(owed) => self.write(Opcode::Pong, &owed),
             None => Ok(()),
         }
-    }
-
-    /// Says the other side's goodbye back.
-    fn answer_goodbye(&mut self) -> io::Result<()> {
-        let payload = self.wire.frames.payload().to_vec();
-        self.is_open = false;
-        self.write(Opcode::Close, &payload)
     }
 
     /// Does what is due while nothing comes in.
@@ -238,9 +235,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
     /// Ends the connection step by step.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.ending == Ending::NotBegun {
-            // An answer to the other side's goodbye is in its place, if there was one.
             if std::mem::take(&mut self.is_open) {
-                let payload = self.goodbye.map(CloseFrame::payload);
+                // The other side's goodbye is said back.
+                let payload = self.last_words.take();
+                let payload = payload.or_else(|| self.goodbye.map(CloseFrame::payload));
                 self.write(Opcode::Close, &payload.unwrap_or_default())?;
             }
             self.ending = Ending::Writing;

@@ -367,7 +367,7 @@ async fn the_last_ping_is_answered_when_there_is_room() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_after_a_goodbye() {
+async fn nothing_is_heard_after_a_goodbye_and_nothing_said_after_its_answer() {
     let (here, mut there) = tokio::io::duplex(1 << 12);
     let mut socket = WebSocket::new(here, Role::Client, LIMIT);
     let end = b"\x88\x02\x03\xe9";
@@ -379,16 +379,31 @@ async fn nothing_is_said_after_a_goodbye() {
         };
         assert_eq!(reason.source().unwrap().to_string(), text);
     }
+    // What was ready by then goes first.
     let mut out = BytesMut::from(&b"1\n"[..]);
-    let sent = poll_fn(|cx| socket.poll_send(cx, &mut out)).await;
-    assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    poll_fn(|cx| socket.poll_send(cx, &mut out)).await.unwrap();
     socket.closing(&CloseReason::local());
-    let closing = tokio::spawn(async move { poll_fn(|cx| socket.poll_close(cx)).await });
+    let closing = tokio::spawn(async move {
+        // It waits for the other side's end.
+        let ended = poll_fn(|cx| Poll::Ready(socket.poll_close(cx))).await;
+        assert!(ended.is_pending());
+        let mut out = BytesMut::from(&b"2\n"[..]);
+        let sent = poll_fn(|cx| socket.poll_send(cx, &mut out)).await;
+        assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        poll_fn(|cx| socket.poll_close(cx)).await
+    });
     let mut said = Vec::new();
     there.read_to_end(&mut said).await.unwrap();
-    // The same code, under a mask.
-    assert_eq!((said.len(), &said[..2]), (8, &[0x88, 0x82][..]));
-    assert_eq!([said[6] ^ said[2], said[7] ^ said[3]], end[2..]);
+    // Both are under masks.
+    let (message, goodbye) = said.split_at(7);
+    assert_eq!(message[..2], [0x81, 0x81]);
+    assert_eq!(message[6] ^ message[2], b'1');
+    assert_eq!((goodbye.len(), &goodbye[..2]), (8, &[0x88, 0x82][..]));
+    assert_eq!(
+        [goodbye[6] ^ goodbye[2], goodbye[7] ^ goodbye[3]],
+        end[2..],
+        "it has the same code"
+    );
     drop(there);
     closing.await.unwrap();
 }
