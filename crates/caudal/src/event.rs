@@ -22,7 +22,10 @@ use serde::Serialize;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Event(bytes::Bytes);
+pub struct Event {
+    /// As it is sent where messages are lines, which is nearly everywhere.
+    line: bytes::Bytes,
+}
 
 impl Event {
     /// Serialises a notification.
@@ -31,16 +34,19 @@ impl Event {
     /// The method is blank, or the params do not serialise or are neither array
     /// nor object.
     pub fn new(method: &str, params: impl Serialize) -> Result<Self, EncodeError> {
-        let mut out = Vec::new();
-        encode::notification(&mut out, method, &params)?;
-        Ok(Self(out.into()))
+        let mut line = Vec::new();
+        Framing::Line.write(&mut line, |out| encode::notification(out, method, &params))?;
+        Ok(Self { line: line.into() })
     }
 
     pub(crate) fn write(&self, out: &mut BytesMut, framing: Framing) {
+        if framing == Framing::Line {
+            return out.extend_from_slice(&self.line);
+        }
         // With what delimits it.
-        out.reserve(self.0.len() + 32);
+        out.reserve(self.line.len() + 32);
         let written: Result<(), Infallible> = framing.write(out, |out| {
-            out.extend_from_slice(&self.0);
+            out.extend_from_slice(self.line.trim_ascii_end());
             Ok(())
         });
         let Ok(()) = written;

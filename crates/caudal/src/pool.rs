@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 
 /// The size of a buffer: what is read at once.
 pub(crate) const SIZE: usize = 64 << 10;
@@ -45,6 +45,16 @@ pub(crate) fn give(mut buffer: BytesMut) {
 pub(crate) fn rest(buffer: &mut BytesMut) {
     if buffer.try_reclaim(SMALL + 1) {
         give(std::mem::take(buffer));
+    }
+}
+
+/// Removes from the front what was sent. If that is all, the buffer begins where it did, and
+/// has all its room at once when it is written to again.
+#[inline]
+pub(crate) fn consume(buffer: &mut BytesMut, bytes: usize) {
+    match bytes < buffer.len() {
+        true => buffer.advance(bytes),
+        false => buffer.clear(),
     }
 }
 

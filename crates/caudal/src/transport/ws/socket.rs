@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, BytesMut};
+use bytes::BytesMut;
 use caudal_core::CloseReason;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
@@ -16,6 +16,7 @@ use super::frames::{Found, Opcode, Role};
 use super::goodbye::{self, Broken, CloseFrame};
 use super::mask::{Masks, apply};
 use super::wire::{FULL, Wire};
+use crate::pool;
 use crate::time::after;
 use crate::transport::http::Lasting;
 use crate::transport::{ReceiveError, Transport};
@@ -218,7 +219,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
             let end = memchr::memchr(b'\n', out).unwrap_or(out.len());
             let (message, _) = out.split_at(end);
             self.write(Opcode::Text, message)?;
-            out.advance(out.len().min(end + 1));
+            pool::consume(out, end + 1);
         }
         Ok(())
     }
@@ -329,17 +330,17 @@ pub(super) fn write_frame(
     mask: Option<[u8; 4]>,
 ) {
     let masked = if mask.is_some() { 0x80 } else { 0 };
+    let first = 0x80 | opcode as u8;
     output.reserve(HEAD + payload.len());
-    output.put_u8(0x80 | opcode as u8);
     match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
-        (Ok(length @ 0..=125), _) => output.put_u8(masked | length),
+        (Ok(length @ 0..=125), _) => output.extend_from_slice(&[first, masked | length]),
         (_, Ok(length)) => {
-            output.put_u8(masked | 126);
-            output.put_u16(length);
+            let [high, low] = length.to_be_bytes();
+            output.extend_from_slice(&[first, masked | 126, high, low]);
         }
         _ => {
-            output.put_u8(masked | 127);
-            output.put_u64(payload.len() as u64);
+            output.extend_from_slice(&[first, masked | 127]);
+            output.extend_from_slice(&(payload.len() as u64).to_be_bytes());
         }
     }
     let Some(mask) = mask else {

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::Instant;
 
@@ -84,7 +84,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.output.advance(written);
+            pool::consume(&mut self.output, written);
             self.sent += written as u64;
             self.needs_flush = true;
             if std::mem::take(&mut self.stalled) {
