@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use bytes::BytesMut;
+use bytes::Bytes;
 use caudal_core::{EncodeError, Framing, encode};
 use serde::Serialize;
 
@@ -23,8 +23,10 @@ use serde::Serialize;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// As it is sent where messages are lines, which is nearly everywhere.
-    line: bytes::Bytes,
+    /// `Content-Length: N`, a blank line, the message, and a line break.
+    text: Bytes,
+    /// Where in it the message begins.
+    start: usize,
 }
 
 impl Event {
@@ -36,19 +38,52 @@ impl Event {
     pub fn new(method: &str, params: impl Serialize) -> Result<Self, EncodeError> {
         let mut line = Vec::new();
         Framing::Line.write(&mut line, |out| encode::notification(out, method, &params))?;
-        Ok(Self { line: line.into() })
-    }
-
-    pub(crate) fn write(&self, out: &mut BytesMut, framing: Framing) {
-        if framing == Framing::Line {
-            return out.extend_from_slice(&self.line);
-        }
-        // With what delimits it.
-        out.reserve(self.line.len() + 32);
-        let written: Result<(), Infallible> = framing.write(out, |out| {
-            out.extend_from_slice(self.line.trim_ascii_end());
+        let mut text = Vec::with_capacity(line.len() + 32);
+        let written: Result<(), Infallible> = Framing::Header.write(&mut text, |out| {
+            out.extend_from_slice(line.trim_ascii_end());
             Ok(())
         });
         let Ok(()) = written;
+        text.push(b'\n');
+        Ok(Self {
+            start: text.len() - line.len(),
+            text: text.into(),
+        })
+    }
+
+    /// The frame that everybody with this framing is sent.
+    pub(crate) fn frame(&self, framing: Framing) -> Bytes {
+        match framing {
+            Framing::Header => self.text.slice(..self.text.len() - 1),
+            _ => self.text.slice(self.start..),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use caudal_core::{Framing, encode};
+    use serde_json::value::RawValue;
+
+    use super::Event;
+
+    #[test]
+    fn an_event_is_framed_as_any_notification_is() {
+        let params = RawValue::from_string("[\n1,\r\n2 ]".into()).unwrap();
+        let event = Event::new("tick", &params).unwrap();
+        for framing in [Framing::Line, Framing::Concatenated] {
+            assert_eq!(
+                event.frame(framing),
+                "{\"jsonrpc\":\"2.0\",\"method\":\"tick\",\"params\":[ 1,  2 ]}\n"
+            );
+        }
+        let event = Event::new("tick", [1]).unwrap();
+        for framing in [Framing::Line, Framing::Header, Framing::Concatenated] {
+            let mut frame = Vec::new();
+            framing
+                .write(&mut frame, |out| encode::notification(out, "tick", &[1]))
+                .unwrap();
+            assert_eq!(event.frame(framing), frame, "{framing:?}");
+        }
     }
 }

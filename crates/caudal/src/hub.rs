@@ -173,7 +173,7 @@ impl Hub {
         let connections = self.lock();
         let open = connections.open.iter().map(|(_, link)| link);
         // Those of single POSTs lead nowhere.
-        let open = open.filter(|link| !link.state().is_closed());
+        let open = open.filter(|link| !link.is_over());
         open.map(Peer::of).collect()
     }
 

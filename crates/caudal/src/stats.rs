@@ -46,7 +46,9 @@ pub struct Stats {
 
 macro_rules! counters {
     ($($field:ident),*) => {
+        /// Those that count most often stand first.
         #[derive(Debug, Default)]
+        #[repr(C)]
         pub(crate) struct Counters { $($field: AtomicU64,)* }
 
         impl Counters {
@@ -66,18 +68,18 @@ macro_rules! counters {
     };
 }
 counters!(
+    bytes_sent,
+    notifications,
+    bytes_received,
     requests_served,
+    calls,
     notifications_served,
     errors,
     overloaded,
     invalid,
     dropped,
-    calls,
     calls_failed,
-    notifications,
-    late_replies,
-    bytes_received,
-    bytes_sent
+    late_replies
 );
 
 impl Counters {

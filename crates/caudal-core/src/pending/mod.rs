@@ -290,6 +290,10 @@ impl<W> Pending<W> {
     /// ```
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
+        // Most connections wait for nothing, and need not look further.
+        if self.is_empty() {
+            return None;
+        }
         self.wheel.next_wakeup()
     }
 

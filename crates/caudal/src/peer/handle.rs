@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use caudal_core::{CallError, CloseReason, Framing, encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -209,7 +208,7 @@ impl Peer {
         let link = &self.link;
         link.framing
             .write(&mut frame, |out| encode::notification(out, method, &params))?;
-        let sent = link.write_now(|out| out.extend_from_slice(&frame));
+        let sent = link.append_now(&frame);
         // Who waits holds no more than the message.
         let waits = matches!(sent, Ok(false)).then(|| Box::<[u8]>::from(&*frame));
         frame.clear();
@@ -235,9 +234,8 @@ impl Peer {
     pub async fn publish(&self, event: &Event) -> Result<(), CallError> {
         tokio::task::coop::consume_budget().await;
         let link = &self.link;
-        if !link.write_now(|out| event.write(out, link.framing))? {
-            let mut frame = BytesMut::new();
-            event.write(&mut frame, link.framing);
+        let frame = event.frame(link.framing);
+        if !link.share(&frame)? {
             link.append(None, &frame).await?;
         }
         link.stats.notified(1);

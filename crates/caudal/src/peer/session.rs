@@ -1,7 +1,9 @@
 //! The life of a connection: made, run, ended, and made again if asked.
 
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use caudal_core::CloseReason;
@@ -63,17 +65,48 @@ pub(crate) fn start(
         "connection",
         remote = link.remote.get().map(String::as_str),
     );
-    let life = live(Arc::clone(&link), router, transport, reconnect);
-    let end = End {
-        link: Arc::clone(&link),
-        _attended: attend(&link),
+    let life = Life {
+        driver: Some(Driver::new(transport, &link, &router)),
+        after: None,
+        reconnect: reconnect.map(Box::new),
+        _end: End {
+            link: Arc::clone(&link),
+            _attended: attend(&link),
+        },
     };
-    let task = async move {
-        life.await;
-        drop(end);
-    };
-    tokio::spawn(tracing::Instrument::instrument(task, span));
+    tokio::spawn(tracing::Instrument::instrument(life, span));
     link
+}
+
+/// The task of a connection.
+///
+/// Thousands of them may take turns, and each finds what it needs in memory that others
+/// have used since. So what a turn looks at stands together, and what comes after the
+/// first connection is elsewhere.
+struct Life {
+    driver: Option<Driver>,
+    after: Option<BoxFuture<()>>,
+    reconnect: Option<Box<Reconnect>>,
+    /// Dropped after all else.
+    _end: End,
+}
+
+impl Future for Life {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        if let Some(driver) = &mut this.driver {
+            let reason = ready!(Pin::new(driver).poll(cx));
+            let reconnect = this.reconnect.take();
+            let after = |driver| -> BoxFuture<()> { Box::pin(go_on(driver, reason, reconnect)) };
+            this.after = this.driver.take().map(after);
+        }
+        match &mut this.after {
+            Some(after) => after.as_mut().poll(cx),
+            None => Poll::Ready(()),
+        }
+    }
 }
 
 /// Whatever ends the task of a connection, a panic or the runtime, everybody learns
@@ -96,13 +129,10 @@ impl Drop for End {
 #[error("the task of the connection was aborted")]
 struct Aborted;
 
-async fn live(
-    link: Arc<Link>,
-    router: Arc<Router>,
-    transport: Box<dyn Transport>,
-    reconnect: Option<Reconnect>,
-) {
-    let (mut reason, mut more) = run(&link, &router, transport).await;
+/// What comes after the first connection, which has ended for this reason.
+async fn go_on(driver: Driver, reason: CloseReason, reconnect: Option<Box<Reconnect>>) {
+    let (link, router) = (Arc::clone(driver.link()), Arc::clone(driver.router()));
+    let (mut reason, mut more) = end(driver, reason).await;
     if let Some(mut reconnect) = reconnect {
         let mut delays = reconnect.backoff.delays();
         let mut heard = 0;
@@ -128,7 +158,9 @@ async fn live(
                         // What it does before its first wait may panic too.
                         tokio::spawn(async move { told(peer, gap).await });
                     }
-                    (reason, more) = run(&link, &router, transport).await;
+                    let mut driver = Driver::new(transport, &link, &router);
+                    reason = (&mut driver).await;
+                    (reason, more) = end(driver, reason).await;
                 }
                 Err(end) => {
                     (reason, more) = (end, None);
@@ -145,16 +177,11 @@ async fn live(
     link.announce_closed(more);
 }
 
-/// Runs one connection to its end, and closes its transport. If this side has ended
-/// it, there may be more to say: what was left unsent, and what the transport knows.
-async fn run(
-    link: &Arc<Link>,
-    router: &Arc<Router>,
-    mut transport: Box<dyn Transport>,
-) -> (CloseReason, Option<CloseReason>) {
-    let mut driver = Driver::new(&mut *transport, link, router);
-    let reason = (&mut driver).await;
-    let mut unsent = driver.unsent();
+/// Closes the transport of a connection that has ended. If this side has ended it, there
+/// may be more to say: what was left unsent, and what the transport knows.
+async fn end(driver: Driver, reason: CloseReason) -> (CloseReason, Option<CloseReason>) {
+    let link = Arc::clone(driver.link());
+    let (mut transport, mut unsent) = driver.end();
     if !link.reconnects() || reason.is_local() {
         // Nobody waits for an answer while the transport takes its time.
         link.set_state(State::Draining);
@@ -217,7 +244,7 @@ async fn unless_closed<F: Future>(link: &Arc<Link>, work: F) -> Result<F::Output
         loop {
             let waiting = link.look();
             if matches!(waiting.order, Some(Order::Close | Order::Drain(_))) {
-                return std::task::Poll::Ready(Err(CloseReason::local()));
+                return Poll::Ready(Err(CloseReason::local()));
             }
             let Some(deadline) = waiting.next_wakeup else {
                 break;

@@ -48,8 +48,8 @@ const TURNS: usize = 8;
 const INPUT: u64 = 128 << 10;
 
 /// Runs one connection until it ends, and says why it did.
-pub(super) struct Driver<'t> {
-    transport: &'t mut dyn Transport,
+pub(super) struct Driver {
+    transport: Box<dyn Transport>,
     core: Core,
     /// None before it is polled.
     news: Option<News>,
@@ -93,9 +93,9 @@ enum Stop {
     Busy,
 }
 
-impl<'t> Driver<'t> {
+impl Driver {
     pub(super) fn new(
-        transport: &'t mut dyn Transport,
+        transport: Box<dyn Transport>,
         link: &Arc<Link>,
         router: &Arc<Router>,
     ) -> Self {
@@ -124,11 +124,19 @@ impl<'t> Driver<'t> {
         }
     }
 
-    /// Why something was left unsent in the end, if it was.
-    pub(super) fn unsent(mut self) -> Option<CloseReason> {
+    pub(super) fn link(&self) -> &Arc<Link> {
+        &self.core.link
+    }
+
+    pub(super) fn router(&self) -> &Arc<Router> {
+        &self.core.router
+    }
+
+    /// The transport, and why something was left unsent in the end, if it was.
+    pub(super) fn end(mut self) -> (Box<dyn Transport>, Option<CloseReason>) {
         let late = || (!self.core.out.is_empty()).then(Unsent::late);
         let cause = self.core.unsendable.take().or_else(late);
-        cause.map(CloseReason::failed)
+        (self.transport, cause.map(CloseReason::failed))
     }
 
     /// Receives so many frames at most, and runs what is in them.
@@ -150,7 +158,7 @@ impl<'t> Driver<'t> {
                     core.clocks.end_message();
                     bytes += frame.len() as u64;
                     core.on_frame(frame);
-                    core.tell_queued(*transport);
+                    core.tell_queued(&mut **transport);
                 }
                 Poll::Ready(Ok(None)) => core.input_ended(CloseReason::remote()),
                 Poll::Ready(Err(ReceiveError::Frame(error))) => {
@@ -264,7 +272,7 @@ impl<'t> Driver<'t> {
     }
 }
 
-impl Future for Driver<'_> {
+impl Future for Driver {
     type Output = CloseReason;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CloseReason> {
@@ -277,7 +285,7 @@ impl Future for Driver<'_> {
     }
 }
 
-impl Driver<'_> {
+impl Driver {
     #[cold]
     fn begin(&self, task: &Waker) -> News {
         let keeps_calls = self.transport.keeps_calls();
@@ -291,14 +299,14 @@ impl Driver<'_> {
         let before = self.core.received;
         for turn in 0..TURNS {
             if let Some(reason) = self.core.look() {
-                return self.end(news, reason);
+                return self.send_last(news, reason);
             }
             for id in self.core.collected.forgotten.drain(..) {
                 self.core.readable = true;
                 self.transport.forget(&id.to_request_id());
             }
             self.core.run_queue();
-            self.core.tell_queued(self.transport);
+            self.core.tell_queued(&mut *self.transport);
             // What callers have asked since they had their answers goes first.
             let early = turn == 0 && self.core.pace.is_early();
             if early && let Err(reason) = self.send(news) {
@@ -312,7 +320,7 @@ impl Driver<'_> {
             };
             let stop = match stop {
                 Ok(stop) => stop,
-                Err(reason) => return self.end(news, reason),
+                Err(reason) => return self.send_last(news, reason),
             };
             if let Err(reason) = self.send(news) {
                 return Poll::Ready(reason);
@@ -341,7 +349,7 @@ impl Driver<'_> {
     /// What was written by then goes out if it can go at once; if not, that is said beside
     /// this reason.
     #[cold]
-    fn end(&mut self, news: &mut Context<'_>, reason: CloseReason) -> Poll<CloseReason> {
+    fn send_last(&mut self, news: &mut Context<'_>, reason: CloseReason) -> Poll<CloseReason> {
         let _ = self.send(news);
         Poll::Ready(reason)
     }

@@ -40,7 +40,7 @@ impl Link {
         let mut guard = self.lock();
         let shared = &mut *guard;
         shared.close_holes();
-        let (taken, old) = (shared.out.taken(), std::mem::take(&mut shared.out.text));
+        let (taken, old) = (shared.out.taken(), std::mem::take(shared.out.text()));
         let (mut lose, mut keep) = (Vec::new(), Vec::new());
         for (key, waiting) in &mut shared.calls {
             if !matches!(waiting.outcome, Outcome::Open(_)) {
@@ -69,7 +69,7 @@ impl Link {
         }
         keep.sort_unstable();
         for (_, key, frame, unsent) in keep {
-            let out = &mut shared.out.text;
+            let out = shared.out.text();
             let start = out.len();
             out.extend_from_slice(&frame);
             if let Some(waiting) = shared.calls.get_mut(key) {
@@ -82,7 +82,8 @@ impl Link {
         shared.muted = false;
         shared.session += 1;
         shared.lost = Some(reason.clone());
-        self.has_output.store(!shared.out.text.is_empty(), Release);
+        self.has_output
+            .store(!shared.out.text().is_empty(), Release);
         self.called.store(true, Release);
         let token = std::mem::take(&mut shared.token);
         drop(guard);
@@ -113,7 +114,7 @@ impl Link {
         let wakers = shared.fail_calls(&self.stats, &reason);
         let token = shared.token.clone();
         shared.close_holes();
-        let lost = frames(self.framing, &shared.out.text);
+        let lost = frames(self.framing, shared.out.text());
         self.stats.dropped(lost as u64);
         shared.out.clear();
         shared.unsent = 0;

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use caudal_core::{CallError, CallId, CloseReason, ErrorDetail, FrameReader, Framing, Pending};
 use slab::Slab;
 use tokio::sync::{Notify, watch};
@@ -39,72 +39,80 @@ use same::Keys;
 pub(crate) use same::SameId;
 
 /// What the task of a connection and everybody who uses it share.
+///
+/// Thousands of them may take turns, and each turn finds what it needs in memory that
+/// others have used since. So what every turn looks at stands first, here and in what is
+/// in it, and in this order.
+#[repr(C)]
 pub(crate) struct Link {
-    pub(crate) config: Arc<Config>,
+    /// Whether the driver has been called since it looked last.
+    called: AtomicBool,
+    /// Whether `Shared::out` has bytes.
+    has_output: AtomicBool,
+    /// Whether it has ended for good.
+    over: AtomicBool,
     pub(crate) framing: Framing,
-    pub(crate) stats: Counters,
-    pub(crate) extensions: Extensions,
-    pub(crate) remote: OnceLock<String>,
     /// Whether it stands for no connection, and so perhaps for many callers.
     leads_nowhere: bool,
     /// Whether a lost connection is made again.
     reconnects: bool,
     /// Whether the transport must hear of calls that were given up.
     keeps_calls: AtomicBool,
-    shared: Mutex<Shared>,
-    /// Whether the driver has been called since it looked last.
-    called: AtomicBool,
-    /// Whether `Shared::out` has bytes.
-    has_output: AtomicBool,
-    /// Lets in who waits for room in `Shared::out`, one after the other.
-    room: Notify,
-    room_wanted: AtomicUsize,
-    /// Bytes of answers that wait for room.
-    undelivered: AtomicUsize,
     /// How many bytes may wait to be sent.
     output: AtomicUsize,
-    /// Bytes of answers that wait for the rest of their batch, or, each on a stream of its
-    /// own, for the client to take them.
-    owed: AtomicUsize,
+    room_wanted: AtomicUsize,
+    pub(crate) config: Arc<Config>,
+    pub(crate) stats: Counters,
+    shared: Mutex<Shared>,
     /// Requests of the other side that run outside the driver, or wait to run.
     in_flight: AtomicUsize,
     /// Calls that must finish before the next message starts.
     barriers: AtomicUsize,
-    state: watch::Sender<State>,
+    /// Bytes of answers that wait for room.
+    undelivered: AtomicUsize,
+    /// Bytes of answers that wait for the rest of their batch, or, each on a stream of its
+    /// own, for the client to take them.
+    owed: AtomicUsize,
     /// Messages in a row that were no JSON,
     garbage: AtomicUsize,
     /// and how many were run before them.
     run_before: AtomicU64,
+    /// Lets in who waits for room in `Shared::out`, one after the other.
+    room: Notify,
+    state: watch::Sender<State>,
+    pub(crate) extensions: Extensions,
+    pub(crate) remote: OnceLock<String>,
 }
 
+#[repr(C)]
 struct Shared {
+    /// Why nothing new is accepted.
+    closed: Option<CloseReason>,
+    driver: Waker,
+    /// What the driver has taken over and could not send yet.
+    unsent: usize,
     /// What handles and late handlers have to send.
     out: Output,
     /// Whether the driver takes over no more of it, since it cannot send.
     muted: bool,
-    /// What the driver has taken over and could not send yet.
-    unsent: usize,
+    order: Option<Order>,
+    /// See [`Collected`]; only kept where the transport asks for them.
+    forgotten: Vec<CallId>,
+    pending: Pending<usize>,
+    calls: Slab<Waiting>,
+    /// Where in it the calls are whose deadlines progress moves.
+    by_token: Keys,
+    running: Slab<RunningCall>,
+    /// Where in it the calls are that can be cancelled by their ids.
+    by_id: Keys,
     /// How many calls were made.
     made: u64,
     /// How often the connection was lost and made again,
     session: u64,
     /// and why, the last time.
     lost: Option<CloseReason>,
-    pending: Pending<usize>,
-    calls: Slab<Waiting>,
-    /// Where in it the calls are whose deadlines progress moves.
-    by_token: Keys,
-    driver: Waker,
-    running: Slab<RunningCall>,
-    /// Where in it the calls are that can be cancelled by their ids.
-    by_id: Keys,
     /// Ends with the session, and with it every call that it serves.
     token: CancellationToken,
-    order: Option<Order>,
-    /// See [`Collected`]; only kept where the transport asks for them.
-    forgotten: Vec<CallId>,
-    /// Why nothing new is accepted.
-    closed: Option<CloseReason>,
 }
 
 /// What a handle wants of the driver.
@@ -175,6 +183,7 @@ impl Link {
             }),
             called: AtomicBool::new(false),
             has_output: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             room: Notify::new(),
             room_wanted: AtomicUsize::new(0),
             undelivered: AtomicUsize::new(0),
@@ -243,10 +252,16 @@ impl Link {
             // Closed is for good.
             let is_new = !now.is_closed() && discriminant(now) != discriminant(&state);
             if is_new {
+                self.over.store(state.is_closed(), Release);
                 *now = state;
             }
             is_new
         });
+    }
+
+    /// Whether it has ended for good; cheaper than to ask for its [`state`](Self::state).
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Acquire)
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<State> {
@@ -263,9 +278,14 @@ impl Link {
         self.append_calls(session, frame, &[]).await
     }
 
-    /// Lets a framed message be written if there is room at once, under the lock.
-    pub(crate) fn write_now(&self, write: impl FnOnce(&mut BytesMut)) -> Result<bool, CallError> {
-        self.try_write(&mut self.lock(), None, write)
+    /// Appends a framed message if there is room at once.
+    pub(crate) fn append_now(&self, frame: &[u8]) -> Result<bool, CallError> {
+        self.try_append(&mut self.lock(), None, frame)
+    }
+
+    /// Appends a framed message that other connections send, too, if there is room at once.
+    pub(crate) fn share(&self, frame: &Bytes) -> Result<bool, CallError> {
+        self.try_write(&mut self.lock(), None, |out| out.share(frame.clone()))
     }
 
     fn try_append(
@@ -274,14 +294,14 @@ impl Link {
         session: Option<u64>,
         frame: &[u8],
     ) -> Result<bool, CallError> {
-        self.try_write(shared, session, |out| out.extend_from_slice(frame))
+        self.try_write(shared, session, |out| out.text().extend_from_slice(frame))
     }
 
     fn try_write(
         &self,
         shared: &mut Shared,
         session: Option<u64>,
-        write: impl FnOnce(&mut BytesMut),
+        write: impl FnOnce(&mut Output),
     ) -> Result<bool, CallError> {
         if let Some(reason) = &shared.closed {
             return Err(CallError::AlreadyClosed(reason.clone()));
@@ -293,7 +313,7 @@ impl Link {
         }
         let room = self.has_room(shared);
         if room {
-            write(&mut shared.out.text);
+            write(&mut shared.out);
             self.output_waits(shared);
         }
         Ok(room)
@@ -433,10 +453,7 @@ impl Link {
 
     /// Gives back memory that an idle connection does not need.
     pub(crate) fn rest(&self) {
-        let text = &mut self.lock().out.text;
-        if text.is_empty() {
-            crate::pool::rest(text);
-        }
+        self.lock().out.rest();
     }
 }
 

@@ -74,20 +74,20 @@ impl Link {
             return Ok(None);
         }
         let key = self.insert_call(shared, options)?;
-        let start = shared.out.text.len();
+        let start = shared.out.text().len();
         let Some(waiting) = shared.calls.get_mut(key) else {
             unreachable!("it was just inserted");
         };
         let written: Result<(), std::convert::Infallible> =
-            self.framing.write(&mut shared.out.text, |out| {
+            self.framing.write(shared.out.text(), |out| {
                 frame(out, waiting.id);
                 Ok(())
             });
         let Ok(()) = written;
         waiting.written = Some(shared.out.taken());
-        waiting.place = start..shared.out.text.len();
+        waiting.place = start..shared.out.text().len();
         if options.idempotent && self.reconnects {
-            waiting.again = shared.out.text.get(start..).map(Into::into);
+            waiting.again = shared.out.text().get(start..).map(Into::into);
         }
         self.output_waits(shared);
         Ok(Some(key))
@@ -255,7 +255,7 @@ impl Link {
             return;
         };
         let params = std::collections::BTreeMap::from([(&*cancel.member, id.to_request_id())]);
-        let written = self.framing.write(&mut shared.out.text, |out| {
+        let written = self.framing.write(shared.out.text(), |out| {
             caudal_core::encode::notification(out, &cancel.method, &params)
         });
         debug_assert!(written.is_ok(), "the scheme names a method");

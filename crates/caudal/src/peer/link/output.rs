@@ -4,26 +4,56 @@
 //! gone that to move the rest costs little for each of them, or when the driver takes
 //! all over, so that to give up thousands of calls is not to move all bytes thousands
 //! of times.
+//!
+//! An event that is sent to many is not copied here but shared, until something is written
+//! behind it.
 
 use std::ops::Range;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+
+use crate::pool;
 
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Output {
-    /// All of it, with the holes.
-    pub(super) text: BytesMut,
-    holes: Vec<Range<usize>>,
-    /// How many bytes they have.
+    /// The last that was written, if it is shared with other connections.
+    event: Bytes,
+    /// All else, with the holes.
+    text: BytesMut,
+    /// How many bytes the holes have.
     gone: usize,
     /// How often the driver has taken it over.
     taken: u64,
+    holes: Vec<Range<usize>>,
 }
 
 impl Output {
     /// How many bytes wait.
     pub(super) fn waits(&self) -> usize {
-        self.text.len() - self.gone
+        self.text.len() + self.event.len() - self.gone
+    }
+
+    /// All of it, with the holes, to write behind it.
+    pub(super) fn text(&mut self) -> &mut BytesMut {
+        if !self.event.is_empty() {
+            self.text
+                .extend_from_slice(&std::mem::take(&mut self.event));
+        }
+        &mut self.text
+    }
+
+    /// Appends what is shared with other connections.
+    pub(super) fn share(&mut self, event: Bytes) {
+        self.text();
+        self.event = event;
+    }
+
+    /// Gives back memory that an idle connection does not need.
+    pub(super) fn rest(&mut self) {
+        if self.text.is_empty() {
+            pool::rest(&mut self.text);
+        }
     }
 
     /// Changes when it is taken over: what was written before that is sent.
@@ -46,13 +76,13 @@ impl Output {
 
     /// Moves up what is behind the holes.
     pub(super) fn close(&mut self) -> Closed {
+        if self.holes.is_empty() {
+            return Closed(Vec::new());
+        }
         self.gone = 0;
         let mut holes = std::mem::take(&mut self.holes);
         holes.sort_unstable_by_key(|hole| hole.start);
-        let Some(first) = holes.first() else {
-            return Closed(Vec::new());
-        };
-        let mut kept = first.start;
+        let mut kept = holes.first().map_or(0, |first| first.start);
         let starts = holes.iter().skip(1).map(|hole| hole.start);
         let starts = starts.chain([self.text.len()]);
         let mut closed = Vec::with_capacity(holes.len());
@@ -69,16 +99,24 @@ impl Output {
     pub(super) fn hand_over(&mut self, out: &mut BytesMut) {
         // Where something stands in it does not matter any more.
         let _ = self.close();
-        if self.text.is_empty() {
+        if self.text.is_empty() && self.event.is_empty() {
             return;
         }
         self.taken += 1;
-        match out.is_empty() {
-            true => std::mem::swap(out, &mut self.text),
-            false => {
-                out.extend_from_slice(&self.text);
-                self.text.clear();
+        if !self.text.is_empty() {
+            match out.is_empty() {
+                true => std::mem::swap(out, &mut self.text),
+                false => {
+                    out.extend_from_slice(&self.text);
+                    self.text.clear();
+                }
             }
+        }
+        if !self.event.is_empty() {
+            if out.capacity() == 0 {
+                *out = pool::take();
+            }
+            out.extend_from_slice(&std::mem::take(&mut self.event));
         }
     }
 
@@ -156,6 +194,31 @@ mod tests {
         // Nothing is no reason to count.
         out.hand_over(&mut taken);
         assert_eq!(out.taken(), 1);
+    }
+
+    #[test]
+    fn an_event_stays_shared_until_something_is_behind_it() {
+        let event = bytes::Bytes::from(b"event ".to_vec());
+        let mut out = output("one ");
+        out.share(event.clone());
+        assert_eq!(out.waits(), 10);
+        assert!(!event.is_unique());
+        let mut taken = "zero ".into();
+        out.hand_over(&mut taken);
+        assert_eq!(taken, "zero one event ");
+        assert_eq!((out.waits(), out.taken()), (0, 1));
+        assert!(event.is_unique());
+
+        let mut out = output("one ");
+        out.share(event.clone());
+        out.share(event.clone());
+        out.text().extend_from_slice(b"two");
+        assert!(event.is_unique());
+        out.cut(0..4);
+        assert_eq!(out.waits(), 15);
+        let mut taken = bytes::BytesMut::new();
+        out.hand_over(&mut taken);
+        assert_eq!(taken, "event event two");
     }
 
     #[test]
