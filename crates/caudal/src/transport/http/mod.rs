@@ -38,7 +38,7 @@ pub(crate) use body::ReadError;
 pub use client::fault;
 pub use client::refusal::StatusError;
 pub use dial::ClientOptions;
-#[cfg(any(feature = "webhook", all(test, feature = "tls")))]
+#[cfg(any(feature = "ws", feature = "webhook", all(test, feature = "tls")))]
 pub(crate) use dial::Socket;
 pub(crate) use dial::dial;
 pub use http::StatusCode;
@@ -46,9 +46,9 @@ pub use http::request::Parts;
 pub use options::{Allowed, Authorize, Caller, Options, Secret};
 #[cfg(feature = "session")]
 pub(crate) use seats::{Most, Seat, Seats, network};
-#[cfg(feature = "ws")]
-pub(crate) use serve::Lasting;
 pub(crate) use serve::Listener;
+#[cfg(feature = "ws")]
+pub(crate) use serve::{Lasting, bare};
 pub use service::Http;
 pub use status::{Reply, StatusPolicy};
 #[cfg(feature = "webhook")]

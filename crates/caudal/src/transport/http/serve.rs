@@ -5,12 +5,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "ws")]
+use bytes::Bytes;
 use http::header::UPGRADE;
 use http::{Extensions, Method, Request, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
+#[cfg(feature = "ws")]
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -290,6 +294,14 @@ impl Lasting {
             self.visit.place.watch.last();
         }
     }
+}
+
+/// The socket of a connection that has become something else, without the layers that
+/// only HTTP needs, and what was read of it already; if that is what is below.
+#[cfg(feature = "ws")]
+pub(crate) fn bare(upgraded: Upgraded) -> Result<(TcpStream, Bytes), Upgraded> {
+    let parts = upgraded.downcast::<TokioIo<Timed<TcpStream, Place>>>()?;
+    Ok((parts.io.into_inner().into_inner(), parts.read_buf))
 }
 
 /// A request: while it lasts, its connection is not idle, and counted even if it

@@ -140,6 +140,12 @@ impl<S, W: AsRef<Watch> + Send + Sync + 'static> Timed<S, W> {
         (*self.place).as_ref()
     }
 
+    /// The socket, which has no clock any more.
+    #[cfg(feature = "ws")]
+    pub(super) fn into_inner(self) -> S {
+        self.io
+    }
+
     /// By when something must happen; `None` while a request is under way.
     fn deadline(&mut self) -> Option<Instant> {
         // While it waits for room to write, it has a clock for that.

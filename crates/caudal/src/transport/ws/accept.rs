@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Ver
 use hyper::ext::Protocol;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::frames::Role;
 use super::key;
@@ -18,7 +19,7 @@ use super::socket::WebSocket;
 use crate::extensions::Extensions;
 use crate::hub::Held;
 use crate::peer::Link;
-use crate::transport::http::{Body, Http, Lasting, plain};
+use crate::transport::http::{Body, Http, Lasting, bare, plain};
 
 /// How long it may take until the connection is ours, once we have agreed.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -71,6 +72,18 @@ async fn run(hub: Held, upgrade: OnUpgrade, guest: Guest) {
         }
         Err(_) => return,
     };
+    match bare(upgraded) {
+        Ok((socket, read)) => welcome(&hub, socket, &read, guest).await,
+        // TLS, one stream of many, or a connection of somebody else's server.
+        Err(upgraded) => welcome(&hub, TokioIo::new(upgraded), &[], guest).await,
+    }
+}
+
+/// Begins a WebSocket over `io`, of which so much was read before.
+async fn welcome<S>(hub: &Held, io: S, read: &[u8], guest: Guest)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let limit = hub.config.policy.max_message;
     let has_room = match &guest.counted {
         Some(counted) => {
@@ -79,7 +92,8 @@ async fn run(hub: Held, upgrade: OnUpgrade, guest: Guest) {
         }
         None => hub.has_room(),
     };
-    let socket = WebSocket::new(TokioIo::new(upgraded), Role::Server, limit)
+    let socket = WebSocket::new(io, Role::Server, limit)
+        .with_input(read)
         .with_pings(guest.pings.0, guest.pings.1)
         .with_remote(guest.remote)
         .with_lasting(guest.counted);

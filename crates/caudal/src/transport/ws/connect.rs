@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
+use hyper::upgrade::Parts;
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinHandle;
 
@@ -24,7 +25,7 @@ use crate::endpoint::Target;
 use crate::transport::Transport;
 use crate::transport::http::client::origin::{self, NotHttp, add, is_not_http};
 use crate::transport::http::client::refusal::Advice;
-use crate::transport::http::{Body, ClientOptions, StatusError, dial};
+use crate::transport::http::{Body, ClientOptions, Socket, StatusError, dial};
 
 /// So many bytes the head of the answer may have.
 const HEAD: usize = 64 << 10;
@@ -59,8 +60,11 @@ pub(crate) async fn connect(
     }
     check(response.headers(), &offered, &key)?;
     let upgraded = hyper::upgrade::on(response).await;
-    let upgraded = TokioIo::new(upgraded.map_err(io::Error::other)?);
-    let socket = WebSocket::new(upgraded, Role::Client, config.policy.max_message)
+    let below = upgraded.map_err(io::Error::other)?.downcast();
+    let below: Parts<TokioIo<Socket>> = below.expect("it was made of this socket");
+    let socket = below.io.into_inner();
+    let socket = WebSocket::new(socket, Role::Client, config.policy.max_message)
+        .with_input(&below.read_buf)
         .with_remote(Some(target.authority.to_owned()));
     Ok(Box::new(socket))
 }

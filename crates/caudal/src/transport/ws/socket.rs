@@ -27,14 +27,16 @@ const HEAD: usize = 14;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// A WebSocket over any bytes that flow in order.
+// In this order: what every message looks at stands together.
+#[repr(C)]
 pub(super) struct WebSocket<S> {
-    wire: Wire<S>,
-    role: Role,
-    masks: Masks,
-    /// What the last ping carried, if there was no room to answer it.
-    owed: Option<Vec<u8>>,
     /// Whether no close frame was written.
     is_open: bool,
+    role: Role,
+    /// What the last ping carried, if there was no room to answer it.
+    owed: Option<Vec<u8>>,
+    wire: Wire<S>,
+    masks: Masks,
     ping_interval: Duration,
     ping_timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
@@ -73,6 +75,12 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
             remote: None,
             lasting: None,
         }
+    }
+
+    /// What was read of it before.
+    pub(super) fn with_input(mut self, read: &[u8]) -> Self {
+        self.wire.push(read);
+        self
     }
 
     /// Asks after so much silence whether the other side is there, which has so

@@ -16,21 +16,23 @@ use crate::pool;
 pub(super) const FULL: usize = pool::SIZE;
 
 /// A socket with what was read from it, and what is to be written to it.
+// In this order: what every message looks at stands together.
+#[repr(C)]
 #[derive(Debug)]
 pub(super) struct Wire<S> {
-    io: S,
-    pub(super) frames: Frames,
     pub(super) output: BytesMut,
+    io: S,
     needs_flush: bool,
     /// Whether there was no room for output.
     stalled: bool,
-    /// Bytes that have come in, and gone out.
-    pub(super) received: u64,
-    pub(super) sent: u64,
-    /// When something was heard of the other side.
-    pub(super) heard: Instant,
-    /// Whether it was asked since then.
+    /// Whether the other side was asked since something was heard of it,
     pub(super) asked: bool,
+    /// Bytes that have gone out, and come in.
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    /// and when that was.
+    pub(super) heard: Instant,
+    pub(super) frames: Frames,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
@@ -51,6 +53,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn hear(&mut self) {
         self.heard = Instant::now();
         self.asked = false;
+    }
+
+    /// Takes what was read before.
+    pub(super) fn push(&mut self, read: &[u8]) {
+        if !read.is_empty() {
+            self.frames.buffer_mut().extend_from_slice(read);
+            self.received += read.len() as u64;
+        }
     }
 
     /// Reads once; `false` at the end.
