@@ -1,8 +1,9 @@
-//! One event to many: the next when everybody has got the last.
+//! One event to many: the next when everybody has got the last, or the last but one.
 //!
 //! The first subscriber asks for it with `fan`, whose parameter is the event's
 //! text, and gets an answer besides.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use caudal_bench::process;
@@ -20,8 +21,26 @@ use crate::{Plan, Problem};
 
 struct Audience {
     ready: OwnedFd,
-    seats: Vec<(Link, Frames)>,
+    seats: Vec<Seat>,
     ask: Vec<u8>,
+    /// So many events are asked for at a time.
+    ahead: u64,
+}
+
+/// A subscriber.
+struct Seat {
+    link: Link,
+    frames: Frames,
+    /// How many frames have come for each event: the first gets an answer, too.
+    each: u64,
+    got: u64,
+}
+
+/// An event that was asked for.
+struct Asked {
+    at: Instant,
+    /// Who has not got it.
+    missing: usize,
 }
 
 /// Requests are events that arrived; latencies are from the question to the last
@@ -42,7 +61,12 @@ pub(crate) fn run(plan: &Plan, subscribers: usize) -> Result<Figures, Problem> {
         link.never_block()?;
         let data = epoll::EventData::new_u64(number);
         epoll::add(&ready, &link.from, data, epoll::EventFlags::IN)?;
-        seats.push((link, frames));
+        seats.push(Seat {
+            link,
+            frames,
+            each: if number == 0 { 2 } else { 1 },
+            got: 0,
+        });
     }
     let text = EVENT;
     let ask = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"fan","params":["{text}"]}}"#);
@@ -50,6 +74,7 @@ pub(crate) fn run(plan: &Plan, subscribers: usize) -> Result<Figures, Problem> {
         ready,
         seats,
         ask: framing.frame(&ask),
+        ahead: plan.window,
     };
     let mut latencies = Histogram::<u64>::new(3)?;
     audience.hear(plan.time / 8, &mut latencies)?;
@@ -79,37 +104,46 @@ pub(crate) fn run(plan: &Plan, subscribers: usize) -> Result<Figures, Problem> {
 }
 
 impl Audience {
-    /// Asks for events one after the other; returns how many came.
+    /// Asks for events until the time is up; returns how many came, which is all of them.
     fn hear(&mut self, time: Duration, latencies: &mut Histogram<u64>) -> Result<u64, Problem> {
         let end = Instant::now() + time;
-        let mut rounds = 0;
+        self.seats.iter_mut().for_each(|seat| seat.got = 0);
+        let mut asked = VecDeque::new();
+        let mut done = 0;
         let mut ready = Vec::with_capacity(self.seats.len());
         loop {
-            let asked = Instant::now();
-            if asked >= end {
-                return Ok(rounds);
+            while asked.len() < self.ahead as usize && Instant::now() < end {
+                self.seats[0].link.write_all(&self.ask)?;
+                asked.push_back(Asked {
+                    at: Instant::now(),
+                    missing: self.seats.len(),
+                });
             }
-            self.seats[0].0.write_all(&self.ask)?;
-            // The answer is one more.
-            let mut missing = self.seats.len() as u64 + 1;
-            while missing > 0 {
-                ready.clear();
-                epoll::wait(&self.ready, spare_capacity(&mut ready), None)?;
-                for event in &ready {
-                    let (link, frames) = &mut self.seats[event.data.u64() as usize];
-                    match frames.read(&link.from) {
-                        Ok(()) => {}
-                        Err(Errno::AGAIN) => continue,
-                        Err(problem) => return Err(problem.into()),
-                    }
-                    let count = frames.count(None)?;
-                    missing = missing
-                        .checked_sub(count)
-                        .ok_or("more than was asked for")?;
+            if asked.is_empty() {
+                return Ok(done);
+            }
+            ready.clear();
+            epoll::wait(&self.ready, spare_capacity(&mut ready), None)?;
+            for event in &ready {
+                let seat = &mut self.seats[event.data.u64() as usize];
+                match seat.frames.read(&seat.link.from) {
+                    Ok(()) => {}
+                    Err(Errno::AGAIN) => continue,
+                    Err(problem) => return Err(problem.into()),
+                }
+                let before = seat.got / seat.each;
+                seat.got += seat.frames.count(None)?;
+                for number in before..seat.got / seat.each {
+                    let place = (number - done) as usize;
+                    let asked = asked.get_mut(place).ok_or("more than was asked for")?;
+                    asked.missing -= 1;
                 }
             }
-            latencies.record(asked.elapsed().as_nanos() as u64)?;
-            rounds += 1;
+            while asked.front().is_some_and(|asked| asked.missing == 0) {
+                let asked = asked.pop_front().ok_or("it was there")?;
+                latencies.record(asked.at.elapsed().as_nanos() as u64)?;
+                done += 1;
+            }
         }
     }
 }

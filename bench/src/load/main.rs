@@ -25,7 +25,8 @@
 //! --connections C           over so many, implies --tcp (1; open loop 16)
 //! --placed                  look where the server's threads are, with many connections
 //! --startup N               start the server N times; one call each
-//! --subscribers N           no calls: one event to N WebSockets, again and again
+//! --subscribers N           no calls: one event to N WebSockets, again and again; the
+//!                           next when all but the last `--window` have arrived
 //! ```
 //!
 //! One thread, no runtime: it must take less of the machine than what it
