@@ -50,6 +50,8 @@ use crate::error::{CallError, CloseReason};
 /// # Ok::<(), caudal_core::CallError>(())
 /// ```
 #[derive(Debug)]
+// Whether any waits is looked at often; that stands together, and first.
+#[repr(C)]
 pub struct Pending<W> {
     slots: Vec<Slot<W>>,
     free: Vec<u32>,

@@ -12,6 +12,7 @@ use crate::time::after;
 
 /// The clocks of one connection.
 #[derive(Default)]
+#[repr(C)]
 pub(super) struct Clocks {
     timer: Option<Pin<Box<Sleep>>>,
     /// When something was sent or received last, if it may not be idle for ever,

@@ -6,7 +6,6 @@
 
 mod clocks;
 mod ending;
-mod news;
 mod pace;
 mod queue;
 mod waiting;
@@ -24,7 +23,6 @@ use tokio::time::Instant;
 use self::clocks::Clocks;
 pub(super) use self::ending::Unsent;
 use self::ending::is_gone;
-use self::news::News;
 use self::pace::{EARLY, Pace};
 use self::queue::Queue;
 use super::link::{Collected, Link};
@@ -48,41 +46,42 @@ const TURNS: usize = 8;
 const INPUT: u64 = 128 << 10;
 
 /// Runs one connection until it ends, and says why it did.
+// In this order, here and in what is in it: what every turn looks at stands together.
+#[repr(C)]
 pub(super) struct Driver {
+    /// What the transport wakes; none before it is polled.
+    news: Option<Waker>,
     transport: Box<dyn Transport>,
     core: Core,
-    /// None before it is polled.
-    news: Option<News>,
 }
 
 /// All but the transport, which lends its frames.
+#[repr(C)]
 struct Core {
     link: Arc<Link>,
-    router: Arc<Router>,
     out: BytesMut,
     /// Whether the transport could not take all of it.
     stalled: bool,
-    pace: Pace,
-    queue: Queue,
-    /// How much of it the transport was told of.
-    queued: usize,
-    collected: Collected,
-    clocks: Clocks,
-    /// Why and until when the connection goes on without input.
-    ending: Option<(CloseReason, Instant)>,
+    /// Whether there may be input.
+    readable: bool,
     refusing: bool,
     /// Whether only what is written already is still sent.
     closing: bool,
     /// Whether nothing can be sent any more.
     muted: bool,
-    /// Why that could not be sent.
-    unsendable: Option<io::Error>,
+    clocks: Clocks,
+    collected: Collected,
+    /// Why and until when the connection goes on without input.
+    ending: Option<(CloseReason, Instant)>,
+    queue: Queue,
+    /// How much of it the transport was told of.
+    queued: usize,
     /// Bytes that have come in.
     received: u64,
-    /// Whether there may be input.
-    readable: bool,
-    /// Whether the link may hold a buffer of ours.
-    swapped: bool,
+    pace: Pace,
+    router: Arc<Router>,
+    /// Why what was written could not be sent.
+    unsendable: Option<io::Error>,
 }
 
 /// Why no more frames are received for now.
@@ -118,7 +117,6 @@ impl Driver {
                 unsendable: None,
                 received: 0,
                 readable: true,
-                swapped: false,
             },
             news: None,
         }
@@ -278,8 +276,8 @@ impl Future for Driver {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CloseReason> {
         let this = &mut *self;
         let news = this.news.take().unwrap_or_else(|| this.begin(cx.waker()));
-        this.core.readable |= news.take();
-        let polled = this.run(cx, &mut Context::from_waker(&news.waker));
+        this.core.readable |= this.core.link.take_news();
+        let polled = this.run(cx, &mut Context::from_waker(&news));
         this.news = Some(news);
         polled
     }
@@ -287,10 +285,10 @@ impl Future for Driver {
 
 impl Driver {
     #[cold]
-    fn begin(&self, task: &Waker) -> News {
+    fn begin(&self, task: &Waker) -> Waker {
         let keeps_calls = self.transport.keeps_calls();
         self.core.link.begin_driver(task, keeps_calls);
-        News::of(task)
+        Arc::clone(&self.core.link).into()
     }
 
     /// Does all that there is to do; `news` is the context of the transport.
@@ -370,7 +368,6 @@ impl Core {
         }
         if self.link.is_called() {
             self.collected = self.link.collect(&mut self.out);
-            self.swapped = true;
         }
         self.heed_order();
         if self.clocks.counts_idleness() {
@@ -481,7 +478,7 @@ impl Core {
         if self.out.is_empty() {
             pool::rest(&mut self.out);
         }
-        if std::mem::take(&mut self.swapped) {
+        if std::mem::take(&mut self.collected.has_buffer) {
             self.link.rest();
         }
         let end = match &self.ending {

@@ -13,16 +13,17 @@ pub(super) const EARLY: usize = 32;
 
 /// How long the last burst took, and the wait for the next.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Pace {
+    early: bool,
     /// In the burst that runs.
     frames: usize,
-    /// When it began, if the one before was long.
+    /// When the last one ended, if it was long.
+    ended: Option<Instant>,
+    /// When this one began, if the last one was long.
     woken: Option<Instant>,
     /// When the last one began, if it and the one before were long.
     began: Option<Instant>,
-    /// When the last one ended, if it was long.
-    ended: Option<Instant>,
-    early: bool,
 }
 
 impl Pace {

@@ -6,6 +6,7 @@
 
 mod closing;
 mod incoming;
+mod news;
 mod outgoing;
 mod output;
 mod same;
@@ -49,6 +50,8 @@ pub(crate) struct Link {
     called: AtomicBool,
     /// Whether `Shared::out` has bytes.
     has_output: AtomicBool,
+    /// Whether the transport has called since it was asked that last.
+    news: AtomicBool,
     /// Whether it has ended for good.
     over: AtomicBool,
     pub(crate) framing: Framing,
@@ -131,6 +134,8 @@ pub(crate) struct Collected {
     pub(crate) next_wakeup: Option<Instant>,
     /// Calls of ours that were sent, and that nobody waits for any more.
     pub(crate) forgotten: Vec<CallId>,
+    /// Whether the link has a buffer that it may not need.
+    pub(crate) has_buffer: bool,
 }
 
 impl Link {
@@ -183,6 +188,7 @@ impl Link {
             }),
             called: AtomicBool::new(false),
             has_output: AtomicBool::new(false),
+            news: AtomicBool::new(false),
             over: AtomicBool::new(false),
             room: Notify::new(),
             room_wanted: AtomicUsize::new(0),
@@ -463,6 +469,7 @@ impl Shared {
             forgotten: std::mem::take(&mut self.forgotten),
             order: self.order,
             next_wakeup: self.pending.next_wakeup().map(Instant::from_std),
+            has_buffer: self.out.has_buffer(),
         }
     }
 

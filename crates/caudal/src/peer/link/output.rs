@@ -49,6 +49,11 @@ impl Output {
         self.event = event;
     }
 
+    /// Whether there is memory to [give back](Self::rest).
+    pub(super) fn has_buffer(&self) -> bool {
+        self.text.capacity() > 0
+    }
+
     /// Gives back memory that an idle connection does not need.
     pub(super) fn rest(&mut self) {
         if self.text.is_empty() {
