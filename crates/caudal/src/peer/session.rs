@@ -66,7 +66,7 @@ pub(crate) fn start(
         remote = link.remote.get().map(String::as_str),
     );
     let life = Life {
-        driver: Some(Driver::new(transport, &link, &router)),
+        driver: Some(Driver::new(transport, Arc::clone(&link), router)),
         after: None,
         reconnect: reconnect.map(Box::new),
         _end: End {
@@ -158,7 +158,7 @@ async fn go_on(driver: Driver, reason: CloseReason, reconnect: Option<Box<Reconn
                         // What it does before its first wait may panic too.
                         tokio::spawn(async move { told(peer, gap).await });
                     }
-                    let mut driver = Driver::new(transport, &link, &router);
+                    let mut driver = Driver::new(transport, Arc::clone(&link), Arc::clone(&router));
                     reason = (&mut driver).await;
                     (reason, more) = end(driver, reason).await;
                 }

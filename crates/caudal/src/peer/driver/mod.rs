@@ -93,32 +93,28 @@ enum Stop {
 }
 
 impl Driver {
-    pub(super) fn new(
-        transport: Box<dyn Transport>,
-        link: &Arc<Link>,
-        router: &Arc<Router>,
-    ) -> Self {
+    pub(super) fn new(transport: Box<dyn Transport>, link: Arc<Link>, router: Arc<Router>) -> Self {
         Self {
+            news: None,
             transport,
             core: Core {
-                link: Arc::clone(link),
-                router: Arc::clone(router),
                 out: BytesMut::new(),
                 stalled: false,
-                pace: Pace::default(),
-                queue: Queue::default(),
-                queued: 0,
-                collected: Collected::default(),
-                clocks: Clocks::new(link.config.idle_timeout),
-                ending: None,
+                readable: true,
                 refusing: false,
                 closing: false,
                 muted: false,
-                unsendable: None,
+                clocks: Clocks::new(link.config.idle_timeout),
+                collected: Collected::default(),
+                ending: None,
+                queue: Queue::default(),
+                queued: 0,
                 received: 0,
-                readable: true,
+                pace: Pace::default(),
+                router,
+                unsendable: None,
+                link,
             },
-            news: None,
         }
     }
 
