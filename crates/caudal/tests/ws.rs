@@ -576,6 +576,74 @@ async fn a_slow_reader_does_not_make_memory_grow() {
     assert!(refused < CALLS, "{refused}");
 }
 
+/// A client need not wait for the answer to its handshake, nor a server before its first
+/// message: what comes in the same piece belongs to the WebSocket.
+#[tokio::test]
+async fn what_comes_with_a_handshake_is_read() {
+    let (server, log) = plain().await;
+    let note = json!({"jsonrpc": "2.0", "method": "note", "params": ["early"]});
+    let frames = [
+        masked(0x81, note.to_string().as_bytes()),
+        masked(0x81, add(1).to_string().as_bytes()),
+    ];
+    let frames = frames.concat();
+    for cut in [0, 1, 5, 60, frames.len() - 1, frames.len()] {
+        let mut socket = TcpStream::connect(address(&server)).await.unwrap();
+        let begin = format!("GET /rpc HTTP/1.1\r\nHost: localhost\r\n{HANDSHAKE}\r\n");
+        let (with, later) = frames.split_at(cut);
+        let begin = [begin.as_bytes(), with].concat();
+        socket.write_all(&begin).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.push(within(socket.read_u8()).await.unwrap());
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 101 "), "{answer:?}");
+        socket.write_all(later).await.unwrap();
+        let mut raw = Raw(socket);
+        assert_eq!(raw.json().await["result"], 2, "cut at {cut}");
+        assert_eq!(log.take(), ["early"], "cut at {cut}");
+    }
+}
+
+#[tokio::test]
+async fn what_comes_with_the_answer_to_a_handshake_is_read() {
+    let note = json!({"jsonrpc": "2.0", "method": "note", "params": ["early"]}).to_string();
+    let frame = [&[0x81, note.len() as u8], note.as_bytes()].concat();
+    for cut in [0, 1, 2, 20, frame.len() - 1, frame.len()] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/", listener.local_addr().unwrap());
+        let log = Log::default();
+        let connecting = connect(&*url).router(router(&log)).into_future();
+        let serving = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(socket.read_u8().await.unwrap());
+            }
+            let head = String::from_utf8(head).unwrap();
+            let (_, key) = head.split_once("sec-websocket-key: ").unwrap();
+            let key = key.split("\r\n").next().unwrap();
+            let proof = tungstenite::handshake::derive_accept_key(key.as_bytes());
+            let answer = format!(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                 Upgrade: websocket\r\nSec-WebSocket-Accept: {proof}\r\n\r\n"
+            );
+            let (with, later) = frame.split_at(cut);
+            let begin = [answer.as_bytes(), with].concat();
+            socket.write_all(&begin).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            socket.write_all(later).await.unwrap();
+            socket
+        };
+        let (peer, _socket) = within(async { tokio::join!(connecting, serving) }).await;
+        let peer = peer.unwrap();
+        eventually("it is read", || log.len() == 1).await;
+        assert_eq!(log.take(), ["early"], "cut at {cut}");
+        // The two bytes of the head count, too.
+        assert_eq!(peer.stats().bytes_received, frame.len() as u64);
+    }
+}
+
 // ---- who is let in ----
 
 #[tokio::test]
