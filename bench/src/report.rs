@@ -224,7 +224,9 @@ fn pipes(races: &[Race]) -> Option<(&'static str, String)> {
 const DECIDES: &str = "
 Where the same work was measured in several scenes, the one decides in which nobody waits
 for a processor to wake up: generator and server on one core, for POST also on a core each.
-The others stand beside it and say what the machine adds, with their own verdict.
+The others stand beside it and say what the machine adds, with their own verdict. Of events
+to many the scene decides in which the next is asked for when all have arrived; of two at a
+time a server may send both to a subscriber at once.
 ";
 
 const TITLE: &str = "# Performance

@@ -21,6 +21,8 @@ pub struct Target {
     at_least: bool,
     /// Whether it depends on how busy the machine is.
     timed: bool,
+    /// Whether another scene decides for the same work.
+    beside: bool,
     /// The quartiles of the rounds, if it is their median.
     rounds: Option<(f64, f64)>,
     /// The most that anybody could measure here, if that is known.
@@ -47,6 +49,7 @@ impl Target {
             measured,
             at_least: false,
             timed: false,
+            beside: false,
             rounds: None,
             bound: None,
             why: None,
@@ -112,6 +115,12 @@ impl Target {
         self.timed()
     }
 
+    /// Another scene decides.
+    pub(crate) fn beside(mut self, beside: bool) -> Self {
+        self.beside = beside;
+        self
+    }
+
     /// Nobody could measure more.
     pub(crate) fn bounded(mut self, bound: Option<f64>) -> Self {
         self.bound = bound;
@@ -144,6 +153,7 @@ impl Target {
                 None => "yes".to_owned(),
             },
             (_, Some(false)) if self.is_out_of_reach() => missed("**out of reach**"),
+            (_, Some(false)) if self.beside => missed("**no**, but another scene decides"),
             (_, Some(false)) => missed("**no**"),
             (_, None) if self.is_missed() => missed("aim missed"),
             (_, None) => "aim reached".to_owned(),
@@ -343,6 +353,15 @@ mod tests {
         assert_eq!(missed(Some(0.7)).holds(), "**no**, see below");
         assert_eq!(missed(Some(0.55)).holds(), "**out of reach**, see below");
         assert_eq!(target(0.7).bounded(Some(0.55)).holds(), "yes");
+    }
+
+    #[test]
+    fn what_does_not_decide_is_missed_all_the_same() {
+        let missed = target(0.5).why(Some("so it is".to_owned())).beside(true);
+        let held = missed.holds();
+        assert_eq!(held, "**no**, but another scene decides, see below");
+        assert!(missed.remark().is_some());
+        assert_eq!(target(0.7).beside(true).holds(), "yes");
     }
 
     #[test]

@@ -86,6 +86,7 @@ fn served(measures: &Measures) -> Vec<Target> {
     let sockets = "WebSocket, 16 × 16 in flight";
     let single = "WebSocket, 1 in flight, one core";
     let fan = "event to 1,000 WebSockets";
+    let ahead = "events to 1,000 WebSockets, two at a time";
     [
         rates(core, "post-core"),
         rates(own, "post-own"),
@@ -118,6 +119,7 @@ fn served(measures: &Measures) -> Vec<Target> {
         rates(sockets, "ws-16"),
         rows_single(&measures.races, "ws-1", single),
         rates(fan, "fan"),
+        rates(ahead, "fan-ahead"),
     ]
     .concat()
 }

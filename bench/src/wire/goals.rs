@@ -17,7 +17,8 @@ pub(crate) fn rows(
     let race = races.iter().find(|race| race.scene.name == name);
     let row = |scene: &Scene, goal: &'static Goal| {
         let ratio = race.and_then(|race| race.ratio("caudal", goal.beside));
-        (goal, Target::raced(subject, scene.key, goal, ratio))
+        let row = Target::raced(subject, scene.key, goal, ratio);
+        (goal, row.beside(scene.beside))
     };
     let scene = Scene::named(name).into_iter();
     let rows = scene.flat_map(|scene| scene.goals.iter().map(|goal| row(scene, goal)));

@@ -35,6 +35,8 @@ pub struct Scene {
     pub awake: bool,
     /// Whether servers have a runtime of one thread, as an application may choose.
     pub one_thread: bool,
+    /// Whether another scene decides for the same work.
+    pub beside: bool,
     /// Whether something must be reached by the slowest calls.
     pub patient: bool,
     /// Between which numbers of calls instructions are counted, if they are.
@@ -128,6 +130,7 @@ const fn scene(
         goals: &[],
         awake: false,
         one_thread: false,
+        beside: false,
         patient: false,
         counted: None,
         traced: None,
@@ -175,6 +178,14 @@ impl Scene {
     const fn one_thread(self) -> Self {
         Self {
             one_thread: true,
+            ..self
+        }
+    }
+
+    /// The same work is done in a scene in which nobody waits for a processor.
+    const fn beside(self) -> Self {
+        Self {
+            beside: true,
             ..self
         }
     }
@@ -232,6 +243,7 @@ pub const PIPES: &[Scene] = &[
         PIPED,
     )
     .goals(PIPED_64)
+    .beside()
     .bounded(ORACLES)
     .counted(1_280, 3_840),
     scene(
@@ -243,6 +255,7 @@ pub const PIPES: &[Scene] = &[
         PIPED,
     )
     .goals(PIPED_64)
+    .beside()
     .awake(),
     scene(
         "pipe-10000",
@@ -360,6 +373,7 @@ pub const WEB: &[Scene] = &[
         POSTED,
     )
     .goals(POSTED_64)
+    .beside()
     .counted(6_400, 19_200)
     .traced(640, 1_920),
     scene(
@@ -389,6 +403,7 @@ pub const WEB: &[Scene] = &[
         POSTED,
     )
     .goals(POSTED_64)
+    .beside()
     .awake(),
     scene(
         "post-one",
@@ -399,6 +414,7 @@ pub const WEB: &[Scene] = &[
         POSTED_ONE,
     )
     .goals(POSTED_64)
+    .beside()
     .one_thread(),
     scene(
         "post-1000",
@@ -542,6 +558,17 @@ pub const WEB: &[Scene] = &[
     // The bare loop takes a third of a second to reach its speed.
     .turns(3.0)
     .goals(&[goal("bare", 0.7)]),
+    scene(
+        "fan-ahead",
+        "ws",
+        "One event of 200 bytes to 1,000 WebSockets, the next asked for while it arrives",
+        Key::Rate("events/s"),
+        &["--framing", "ws", "--subscribers", "1000", "--window", "2"],
+        FANS,
+    )
+    .turns(3.0)
+    .goals(&[goal("bare", 0.7)])
+    .beside(),
     scene(
         "start-http",
         "http",
