@@ -48,6 +48,17 @@ pub(crate) fn rest(buffer: &mut BytesMut) {
     }
 }
 
+/// Moves what could not be sent to where it takes no more room than it needs, if it is little:
+/// it may wait for long.
+#[cold]
+pub(crate) fn settle(buffer: &mut BytesMut) {
+    if buffer.len() <= SIZE / 8 {
+        let little = BytesMut::from(&**buffer);
+        buffer.clear();
+        give(std::mem::replace(buffer, little));
+    }
+}
+
 /// Removes from the front what was sent. If that is all, the buffer begins where it did, and
 /// has all its room at once when it is written to again.
 #[inline]
@@ -62,4 +73,34 @@ pub(crate) fn consume(buffer: &mut BytesMut, bytes: usize) {
 #[cfg(test)]
 pub(crate) fn free() -> usize {
     FREE.with_borrow(Vec::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Buf as _;
+
+    use super::{SIZE, free, settle, take};
+
+    #[test]
+    fn what_waits_to_be_sent_holds_no_buffer_for_it() {
+        let mut out = take();
+        out.extend_from_slice(b"an event");
+        let before = free();
+        settle(&mut out);
+        assert_eq!(out, "an event");
+        assert!(out.capacity() < 64, "{}", out.capacity());
+        assert_eq!(free(), before + 1);
+        // However much went out before.
+        let mut out = take();
+        out.resize(SIZE, b' ');
+        out.advance(SIZE - 8);
+        settle(&mut out);
+        assert!(out.capacity() < 64, "{}", out.capacity());
+        assert_eq!(free(), before + 1);
+        // To move much would cost more than it is worth.
+        let mut out = take();
+        out.resize(SIZE / 4, b' ');
+        settle(&mut out);
+        assert!(out.capacity() >= SIZE);
+    }
 }

@@ -258,7 +258,9 @@ impl Driver {
                 _ => CloseReason::failed(error),
             }),
             Poll::Pending => {
-                core.stalled = true;
+                if !std::mem::replace(&mut core.stalled, true) {
+                    pool::settle(&mut core.out);
+                }
                 core.link.set_unsent(core.out.len());
                 Ok(())
             }

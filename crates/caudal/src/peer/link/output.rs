@@ -25,6 +25,8 @@ pub(super) struct Output {
     gone: usize,
     /// How often the driver has taken it over.
     taken: u64,
+    /// Whether the text may have room that nobody needs.
+    has_buffer: bool,
     holes: Vec<Range<usize>>,
 }
 
@@ -49,14 +51,15 @@ impl Output {
         self.event = event;
     }
 
-    /// Whether there is memory to [give back](Self::rest).
-    pub(super) fn has_buffer(&self) -> bool {
-        self.text.capacity() > 0
+    /// Whether there may be memory to [give back](Self::rest).
+    pub(super) const fn has_buffer(&self) -> bool {
+        self.has_buffer
     }
 
     /// Gives back memory that an idle connection does not need.
     pub(super) fn rest(&mut self) {
         if self.text.is_empty() {
+            self.has_buffer = false;
             pool::rest(&mut self.text);
         }
     }
@@ -109,6 +112,8 @@ impl Output {
         }
         self.taken += 1;
         if !self.text.is_empty() {
+            // What is left in its place may have no capacity, and memory all the same.
+            self.has_buffer = true;
             match out.is_empty() {
                 true => std::mem::swap(out, &mut self.text),
                 false => {
@@ -199,6 +204,25 @@ mod tests {
         // Nothing is no reason to count.
         out.hand_over(&mut taken);
         assert_eq!(out.taken(), 1);
+    }
+
+    #[test]
+    fn a_buffer_that_was_used_up_is_given_back() {
+        use bytes::Buf as _;
+
+        // A transport may take all of it from the front, and then there is no capacity.
+        let mut spent = bytes::BytesMut::with_capacity(100_000);
+        spent.extend_from_slice(&[b' '; 100_000]);
+        spent.advance(100_000);
+        assert_eq!(spent.capacity(), 0);
+        let mut out = output("two");
+        assert!(!out.has_buffer());
+        out.hand_over(&mut spent);
+        assert_eq!(spent, "two");
+        assert!(out.has_buffer());
+        out.rest();
+        assert!(!out.has_buffer());
+        assert!(!out.text().try_reclaim(1));
     }
 
     #[test]
