@@ -172,8 +172,8 @@ pub enum ReceiveError {
     /// The other side has ended, for this reason, and all that it sent was received. As
     /// after `None`, what runs may finish, and what waits to be sent is still sent.
     Ended(CloseReason),
-    /// The connection cannot be read any more, and ends at once; answers that are ready
-    /// are still given to [`poll_send`](Transport::poll_send), once.
+    /// The connection cannot be read any more, and ends at once; what was written by then
+    /// is still given to [`poll_send`](Transport::poll_send), as far as it takes it at once.
     Closed(CloseReason),
 }
 
