@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use caudal_core::{Id, Message, decode};
+use tokio::task::yield_now;
 
 use crate::dispatch::{Dispatched, Exchange, Unready, frame};
 use crate::handler::BoxFuture;
@@ -18,8 +19,8 @@ use crate::together::Together;
 pub(crate) async fn handle(router: &Router, bytes: &[u8]) -> Option<Bytes> {
     let link = router.nowhere.get_or_init(|| Link::nowhere(Arc::default()));
     match begin(router, link, None, bytes) {
-        Ok(answer) => answer,
-        Err(rest) => rest.await,
+        (Dispatched::Done, written) => sent(link, written),
+        (unready, _) => finish(router, link, None, unready).await,
     }
 }
 
@@ -39,14 +40,32 @@ thread_local! {
 /// # Errors
 /// The rest, which has room elsewhere. If it is dropped, what the message began is
 /// cancelled.
-pub(crate) fn begin(
-    router: &Router,
+pub(crate) fn exchange(
+    router: &Arc<Router>,
     link: &Arc<Link>,
     caller: Option<&Arc<Link>>,
     bytes: &[u8],
 ) -> Result<Option<Bytes>, BoxFuture<Option<Bytes>>> {
+    match begin(router, link, caller, bytes) {
+        (Dispatched::Done, written) => Ok(sent(link, written)),
+        (unready, _) => {
+            let (router, link, caller) = (Arc::clone(router), Arc::clone(link), caller.cloned());
+            Err(Box::pin(async move {
+                finish(&router, &link, caller.as_ref(), unready).await
+            }))
+        }
+    }
+}
+
+/// Runs a message as far as nobody must be waited for; with what that has written.
+fn begin(
+    router: &Router,
+    link: &Arc<Link>,
+    caller: Option<&Arc<Link>>,
+    bytes: &[u8],
+) -> (Dispatched, Bytes) {
     link.show_received(bytes);
-    let (begun, written) = SPARE.with(|spare| {
+    SPARE.with(|spare| {
         let mut out = spare.take();
         out.reserve(SHORT);
         let begun = dispatch(router, link, caller, bytes, &mut out);
@@ -57,25 +76,30 @@ pub(crate) fn begin(
         out.clear();
         spare.set(out);
         (begun, written)
-    });
-    match begun {
-        Dispatched::Done => Ok(sent(link, written)),
-        unready => Err(finish(Arc::clone(link), unready)),
-    }
+    })
 }
 
 /// Waits in the caller's own task for what a message has begun.
-#[inline(never)]
-fn finish(link: Arc<Link>, begun: Dispatched) -> BoxFuture<Option<Bytes>> {
-    Box::pin(async move {
-        let text = match begun {
-            Dispatched::Done => return None,
-            Dispatched::Later(later) => peer::run(&link, later).await,
-            // What comes alone is cancelled by going away.
-            Dispatched::Batch(unready) => wait(&link, *unready).await,
-        };
-        sent(&link, text.freeze())
-    })
+async fn finish(
+    router: &Router,
+    link: &Arc<Link>,
+    caller: Option<&Arc<Link>>,
+    mut begun: Dispatched,
+) -> Option<Bytes> {
+    let mut out = BytesMut::new();
+    while let Dispatched::Paused(batch) = begun {
+        yield_now().await;
+        let mut exchange = Exchange::for_entry(link, &mut out);
+        exchange.caller = caller;
+        begun = batch.resume(router, &mut exchange);
+    }
+    let text = match begun {
+        Dispatched::Later(later) => peer::run(link, later).await,
+        // What comes alone is cancelled by going away.
+        Dispatched::Batch(unready) => wait(link, *unready).await,
+        Dispatched::Done | Dispatched::Paused(_) => out,
+    };
+    sent(link, text.freeze())
 }
 
 /// The answer, unless it is none.

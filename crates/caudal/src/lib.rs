@@ -203,6 +203,7 @@ mod time;
 mod together;
 mod trace;
 pub mod transport;
+mod turn;
 mod watched;
 
 pub use caudal_core::{

@@ -15,6 +15,7 @@
 //! assert!(matches!(message, Message::Request(_)));
 //! ```
 
+mod entries;
 mod envelope;
 mod error;
 mod head;
@@ -22,6 +23,7 @@ mod message;
 
 use serde::Deserialize;
 
+pub use entries::Entries;
 pub use error::{DecodeError, Found, Member};
 pub use head::answers_in;
 pub use message::{
@@ -322,12 +324,7 @@ fn batch<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Message<'a>, Not
         match scan.next_token() {
             // The rest must still be JSON for this to be a batch at all.
             _ if too_long => scan.value().map(drop)?,
-            Some(b'{') => {
-                let mut envelope = Envelope::default();
-                envelope.read(scan, false)?;
-                entries.push(envelope.classify(policy, scan.deepest));
-            }
-            _ => entries.push(not_an_object(scan)?),
+            token => entries.push(entry(scan, token, policy)?),
         }
         match scan.next_token() {
             Some(b',') => scan.pos += 1,
@@ -341,6 +338,21 @@ fn batch<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Message<'a>, Not
         return Ok(Message::Invalid(Invalid::unidentified(cause)));
     }
     Ok(Message::Batch(entries))
+}
+
+/// Reads an entry of a batch; the cursor stands on `token`.
+#[inline]
+fn entry<'a>(
+    scan: &mut Scanner<'a>,
+    token: Option<u8>,
+    policy: &Policy,
+) -> Result<Message<'a>, NotJson> {
+    if token != Some(b'{') {
+        return not_an_object(scan);
+    }
+    let mut envelope = Envelope::default();
+    envelope.read(scan, false)?;
+    Ok(envelope.classify(policy, scan.deepest))
 }
 
 #[cold]

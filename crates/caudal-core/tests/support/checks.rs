@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use caudal_core::decode::Entries;
 use caudal_core::{
     CallError, Decoder, ErrorDetail, ExtraMembers, FrameError, FrameReader, Framing, Id, IdFormat,
     JsonRpcError, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Message, NullId, Pending,
@@ -51,6 +52,24 @@ pub fn decoding(bytes: &[u8]) {
         reads_ahead::<Value>(bytes, policy, &message);
         reads_ahead::<(i64, i64)>(bytes, policy, &message);
         survives(&message, policy);
+        pauses_between_entries(bytes, policy, &message);
+    }
+}
+
+/// A batch that is read one entry at a time, each by a reader of its own, is the same.
+fn pauses_between_entries(bytes: &[u8], policy: &Policy, message: &Message<'_>) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let (mut read, mut position) = (Vec::new(), 0);
+    loop {
+        let mut entries = Entries::at(text, position, policy);
+        let Some(entry) = entries.next() else { break };
+        read.push(entry);
+        position = entries.position();
+    }
+    if let Message::Batch(entries) = message {
+        assert_eq!(&read, entries, "{text}");
     }
 }
 

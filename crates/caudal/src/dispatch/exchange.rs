@@ -15,6 +15,7 @@ use super::{Arriving, Invoked, Refused};
 use crate::incident;
 use crate::peer::Link;
 use crate::trace::TraceContext;
+use crate::turn::Turn;
 use crate::watched::shown;
 
 /// When a message came.
@@ -39,6 +40,8 @@ pub(crate) struct Exchange<'c> {
     /// themselves belongs into it too.
     pub(crate) inline: bool,
     pub(crate) came: Came,
+    /// The turn in which it is served; a batch begins one of its own without it.
+    pub(crate) turn: Option<Turn>,
     /// What the next call came with.
     pub(super) trace: Option<Box<TraceContext>>,
     /// Whether the last call was answered, or owed no answer.
@@ -57,6 +60,7 @@ impl<'c> Exchange<'c> {
             framing: Some(link.framing),
             inline: true,
             came: Came::Now,
+            turn: None,
             trace: None,
             answered: false,
             failed: false,

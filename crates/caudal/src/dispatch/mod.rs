@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{self, Poll};
 
+use caudal_core::decode::Entries;
 use caudal_core::{Decoder, Id, JsonRpcError, Message, Notification, RawJson, Request, decode};
 use serde::de::DeserializeOwned;
 
@@ -23,9 +24,10 @@ use crate::batch::Batch;
 use crate::context::{Context, Maker};
 use crate::handler::{Running, Settings};
 use crate::incident;
-use crate::peer::SameId;
+use crate::peer::{Link, SameId};
 use crate::router::Router;
 use crate::trace::{self, TracePlace, Traces};
+use crate::turn::Turn;
 use crate::watched::Watched;
 
 /// A call whose handler is not ready yet.
@@ -60,6 +62,8 @@ pub(crate) enum Dispatched {
     Later(Box<Later>),
     /// Some calls of a batch go on.
     Batch(Box<Unready>),
+    /// Entries of a batch have not begun: its turn was over before.
+    Paused(Box<PausedBatch>),
 }
 
 /// A batch of which calls go on.
@@ -125,27 +129,38 @@ pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) 
     // handlers and are seen in full.
     if let Some(name) = decoder.method_before_params() {
         if link.knows(&name) {
-            return rest(router, decoder, exchange);
+            return rest(router, frame, decoder, exchange);
         }
         let work =
             AssertUnwindSafe(|| call(router, &name, Arriving::Partly(&mut decoder), exchange));
         return match catch_unwind(work) {
             Ok(Invoked::Done) => Dispatched::Done,
             Ok(Invoked::Later(later)) => Dispatched::Later(later),
-            Ok(Invoked::Not(other)) => message(router, &other, Traces::default(), exchange),
+            Ok(Invoked::Not(other)) => message(router, frame, &other, Traces::default(), exchange),
             Err(payload) => {
                 panicked(frame, &name, payload, exchange);
                 Dispatched::Done
             }
         };
     }
-    rest(router, decoder, exchange)
+    rest(router, frame, decoder, exchange)
 }
 
 /// Runs what is read to its end before it is known what to do.
 #[inline(never)]
-fn rest(router: &Router, mut decoder: Decoder<'_, '_>, exchange: &mut Exchange<'_>) -> Dispatched {
-    message(router, &decoder.finish(), Traces::default(), exchange)
+fn rest(
+    router: &Router,
+    frame: &[u8],
+    mut decoder: Decoder<'_, '_>,
+    exchange: &mut Exchange<'_>,
+) -> Dispatched {
+    message(
+        router,
+        frame,
+        &decoder.finish(),
+        Traces::default(),
+        exchange,
+    )
 }
 
 /// Answers a call of which something has panicked before its handler ran, or after it.
@@ -169,18 +184,19 @@ fn traced(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) -> Dispatc
     let config = &exchange.link.config;
     let decoded = decode(frame, &config.policy);
     let traces = Traces::find(config.trace, frame, &decoded);
-    message(router, &decoded, traces, exchange)
+    message(router, frame, &decoded, traces, exchange)
 }
 
-/// Runs a decoded message; its calls have these trace contexts.
+/// Runs the message that `frame` was decoded to; its calls have these trace contexts.
 pub(crate) fn message(
     router: &Router,
+    frame: &[u8],
     message: &Message<'_>,
     mut traces: Traces,
     exchange: &mut Exchange<'_>,
 ) -> Dispatched {
     match message {
-        Message::Batch(entries) => batch(router, entries, traces, exchange),
+        Message::Batch(entries) => batch(router, frame, entries, traces, exchange),
         single => {
             exchange.trace = traces.next(single);
             match entry(router, single, exchange) {
@@ -283,31 +299,81 @@ fn call<'a>(
 /// Runs the entries of a batch; their answers keep the order of the entries.
 fn batch(
     router: &Router,
+    frame: &[u8],
     entries: &[Message<'_>],
-    mut traces: Traces,
+    traces: Traces,
     exchange: &mut Exchange<'_>,
 ) -> Dispatched {
-    let (link, caller) = (exchange.link, exchange.caller);
-    let late = exchange.came == Came::Late;
-    let mut batch = Batch::with_room(entries.len());
-    let (mut calls, mut cancelled, mut open) = (Vec::new(), Vec::new(), 0);
-    for message in entries {
+    let turn = exchange.turn.unwrap_or_else(Turn::begin);
+    let mut running = RunningBatch {
+        batch: Batch::with_room(entries.len()),
+        calls: Vec::new(),
+        cancelled: Vec::new(),
+        open: 0,
+        is_late: exchange.came == Came::Late,
+        traces,
+    };
+    let mut left = entries.iter();
+    while let Some(message) = left.next() {
+        running.run(router, message, exchange);
+        if turn.is_over() && !left.as_slice().is_empty() {
+            let begun = entries.len() - left.as_slice().len();
+            settle_responses(exchange.link, left.as_slice());
+            let begun = entries
+                .iter()
+                .take(begun)
+                .filter(|entry| !is_response(entry));
+            return running.pause(frame, begun.count(), exchange.link);
+        }
+    }
+    running.end(exchange)
+}
+
+/// Settles the calls that are answered in entries which have not begun: responses never
+/// wait.
+fn settle_responses(link: &Link, entries: &[Message<'_>]) {
+    for entry in entries {
+        if let Message::Response(response) = entry {
+            link.settle(response);
+        }
+    }
+}
+
+const fn is_response(entry: &Message<'_>) -> bool {
+    matches!(entry, Message::Response(_))
+}
+
+/// A batch of which entries are begun one after the other.
+struct RunningBatch {
+    batch: Batch,
+    calls: Vec<(Option<usize>, Box<Later>)>,
+    cancelled: Vec<SameId>,
+    /// How many requests among the calls.
+    open: usize,
+    is_late: bool,
+    traces: Traces,
+}
+
+impl RunningBatch {
+    /// Runs one entry.
+    fn run(&mut self, router: &Router, message: &Message<'_>, exchange: &mut Exchange<'_>) {
+        let (link, is_late) = (exchange.link, self.is_late);
         // It may mean one of this very batch, none of which goes on yet.
         if let Message::Notification(Notification { method, params, .. }) = message
             && let Some(id) = link.cancelled_by(method, *params)
         {
-            traces.next(message);
-            cancelled.extend(id);
-            continue;
+            self.traces.next(message);
+            self.cancelled.extend(id);
+            return;
         }
-        let place = batch.begin();
-        let mut inner = Exchange::for_entry(link, &mut batch.text);
-        inner.caller = caller;
-        inner.trace = traces.next(message);
-        let full = link.is_full(open) || link.owes_too_much(inner.out.len());
+        let place = self.batch.begin();
+        let mut inner = Exchange::for_entry(link, &mut self.batch.text);
+        inner.caller = exchange.caller;
+        inner.trace = self.traces.next(message);
+        let full = link.is_full(self.open) || link.owes_too_much(inner.out.len());
         let waits = match message {
-            Message::Request(request) if late || full => {
-                inner.turn_away(request.id, late);
+            Message::Request(request) if is_late || full => {
+                inner.turn_away(request.id, is_late);
                 None
             }
             message => {
@@ -316,24 +382,84 @@ fn batch(
             }
         };
         match waits {
-            Some((true, notification)) => calls.push((None, notification)),
+            Some((true, notification)) => self.calls.push((None, notification)),
             Some((false, request)) => {
-                open += 1;
-                calls.push((Some(batch.leave_open(place)), request));
+                self.open += 1;
+                let place = self.batch.leave_open(place);
+                self.calls.push((Some(place), request));
             }
-            None => batch.end(place),
+            None => self.batch.end(place),
         }
     }
-    if calls.is_empty() {
-        cancelled.iter().for_each(|id| link.cancel(id));
-        batch.write(exchange);
-        return Dispatched::Done;
+
+    /// Keeps the entries behind the first `begun`, not counting responses, for another
+    /// turn.
+    fn pause(self, frame: &[u8], begun: usize, link: &Link) -> Dispatched {
+        let text: Box<str> = String::from_utf8_lossy(frame).into();
+        let mut entries = Entries::at(&text, 0, &link.config.policy);
+        let passed = entries.by_ref().filter(|entry| !is_response(entry));
+        passed.take(begun).for_each(drop);
+        let position = entries.position();
+        Dispatched::Paused(Box::new(PausedBatch {
+            running: self,
+            text,
+            position,
+        }))
     }
-    Dispatched::Batch(Box::new(Unready {
-        batch,
-        calls,
-        cancelled,
-    }))
+
+    /// Writes the replies if no call goes on.
+    fn end(self, exchange: &mut Exchange<'_>) -> Dispatched {
+        if self.calls.is_empty() {
+            self.cancelled
+                .iter()
+                .for_each(|id| exchange.link.cancel(id));
+            self.batch.write(exchange);
+            return Dispatched::Done;
+        }
+        Dispatched::Batch(Box::new(Unready {
+            batch: self.batch,
+            calls: self.calls,
+            cancelled: self.cancelled,
+        }))
+    }
+}
+
+/// A batch whose turn was over before all of its entries had begun.
+pub(crate) struct PausedBatch {
+    running: RunningBatch,
+    text: Box<str>,
+    /// Where in it the entries are that have not begun.
+    position: usize,
+}
+
+impl PausedBatch {
+    /// Begins further entries; all, or as many as fit into one turn.
+    pub(crate) fn resume(
+        mut self: Box<Self>,
+        router: &Router,
+        exchange: &mut Exchange<'_>,
+    ) -> Dispatched {
+        let turn = exchange.turn.unwrap_or_else(Turn::begin);
+        let link = exchange.link;
+        let mut entries = Entries::at(&self.text, self.position, &link.config.policy);
+        while let Some(message) = entries.next() {
+            // A response was settled when the batch came.
+            if is_response(&message) {
+                continue;
+            }
+            self.running.run(router, &message, exchange);
+            if turn.is_over() {
+                self.position = entries.position();
+                return Dispatched::Paused(self);
+            }
+        }
+        self.running.end(exchange)
+    }
+
+    /// Cancels these calls of the batch when all have begun.
+    pub(crate) fn cancel(&mut self, ids: &[SameId]) {
+        self.running.cancelled.extend_from_slice(ids);
+    }
 }
 
 impl Later {

@@ -95,7 +95,8 @@ impl Core {
         let (reason, _) = self.ending.as_ref()?;
         // Answers to our own calls can still come while there is input.
         let answered = !self.link.has_pending();
-        let idle = self.queue.is_empty() && !self.link.is_busy() && answered;
+        let begun = self.queue.is_empty() && self.paused.is_none();
+        let idle = begun && !self.link.is_busy() && answered;
         let done = (idle || self.closing || self.muted && !self.link.has_asked())
             && self.out.is_empty()
             && !self.stalled

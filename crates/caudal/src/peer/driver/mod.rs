@@ -27,23 +27,18 @@ use self::pace::{EARLY, Pace};
 use self::queue::Queue;
 use super::link::{Collected, Link};
 use super::running::{self, OpenBatch, Place};
-use crate::dispatch::{self, Came, Dispatched, Exchange, Unready};
+use crate::dispatch::{self, Came, Dispatched, Exchange, PausedBatch, Unready};
 use crate::pool;
 use crate::router::Router;
 use crate::time::after;
 use crate::trace::Traces;
 use crate::transport::{ReceiveError, Transport};
+use crate::turn::{Turn, yield_to_others};
 
 /// Output is sent when there is so much of it, even if more frames wait.
 const BURST: usize = 64 << 10;
 /// And so are so many frames, which may ask for no answer.
 const FRAMES: usize = 1024;
-/// So many bursts one poll may take before other tasks have their turn.
-const TURNS: usize = 8;
-/// And so much input. Whoever works for long without a pause keeps the worker from looking
-/// for the input of others, and nobody else may be awake to do so: to be woken again is
-/// what wakes another worker.
-const INPUT: u64 = 128 << 10;
 
 /// Runs one connection until it ends, and says why it did.
 // In this order, here and in what is in it: what every turn looks at stands together.
@@ -80,6 +75,8 @@ struct Core {
     received: u64,
     pace: Pace,
     router: Arc<Router>,
+    /// The batch whose next entries are begun before anything else.
+    paused: Option<Box<PausedBatch>>,
     /// Why what was written could not be sent.
     unsendable: Option<io::Error>,
 }
@@ -112,6 +109,7 @@ impl Driver {
                 received: 0,
                 pace: Pace::default(),
                 router,
+                paused: None,
                 unsendable: None,
                 link,
             },
@@ -133,8 +131,14 @@ impl Driver {
         (self.transport, cause.map(CloseReason::failed))
     }
 
-    /// Receives so many frames at most, and runs what is in them.
-    fn receive(&mut self, cx: &mut Context<'_>, most: usize) -> Result<Stop, CloseReason> {
+    /// Receives up to `most` frames and runs what is in them; after the first, only as long
+    /// as the turn lasts.
+    fn receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+        turn: Turn,
+    ) -> Result<Stop, CloseReason> {
         let Self {
             transport, core, ..
         } = self;
@@ -143,7 +147,8 @@ impl Driver {
             // While nothing can be sent, reading must go on: the other side may
             // wait for us to read before it reads.
             let due = core.out.len() >= BURST && !core.stalled;
-            if due || frames >= most || bytes >= INPUT || !core.may_read() {
+            let is_over = frames >= most || frames > 0 && turn.is_over();
+            if due || is_over || !core.may_read() {
                 break Ok(Stop::Busy);
             }
             match transport.poll_receive(cx) {
@@ -151,7 +156,7 @@ impl Driver {
                 Poll::Ready(Ok(Some(frame))) => {
                     core.clocks.end_message();
                     bytes += frame.len() as u64;
-                    core.on_frame(frame);
+                    core.on_frame(frame, turn);
                     core.tell_queued(&mut **transport);
                 }
                 Poll::Ready(Ok(None)) => core.input_ended(CloseReason::remote()),
@@ -292,8 +297,9 @@ impl Driver {
     /// Does all that there is to do; `news` is the context of the transport.
     fn run(&mut self, cx: &mut Context<'_>, news: &mut Context<'_>) -> Poll<CloseReason> {
         self.core.pace.begin();
-        let before = self.core.received;
-        for turn in 0..TURNS {
+        let turn = Turn::begin();
+        let mut is_first_burst = true;
+        loop {
             if let Some(reason) = self.core.look() {
                 return self.send_last(news, reason);
             }
@@ -301,17 +307,18 @@ impl Driver {
                 self.core.readable = true;
                 self.transport.forget(&id.to_request_id());
             }
-            self.core.run_queue();
+            self.core.resume_batch(turn);
+            self.core.run_queue(turn);
             self.core.tell_queued(&mut *self.transport);
             // What callers have asked since they had their answers goes first.
-            let early = turn == 0 && self.core.pace.is_early();
+            let early = is_first_burst && self.core.pace.is_early();
             if early && let Err(reason) = self.send(news) {
                 return Poll::Ready(reason);
             }
             let first = early && self.core.pace.is_first();
             let most = if first { EARLY } else { FRAMES };
             let stop = match self.core.readable {
-                true => self.receive(news, most),
+                true => self.receive(news, most, turn),
                 false => Ok(Stop::Empty),
             };
             let stop = match stop {
@@ -325,6 +332,7 @@ impl Driver {
                 return Poll::Ready(reason);
             }
             let wait = matches!(stop, Stop::Empty) || !self.core.may_read();
+            let wait = wait && self.core.paused.is_none();
             if first && !wait && self.core.link.has_pending() {
                 // Who has an answer may call again before the others have theirs.
                 break;
@@ -334,11 +342,12 @@ impl Driver {
                 self.core.rest(cx);
                 return Poll::Pending;
             }
-            if self.core.received - before >= INPUT {
+            if turn.is_over() {
                 break;
             }
+            is_first_burst = false;
         }
-        cx.waker().wake_by_ref();
+        yield_to_others(cx);
         Poll::Pending
     }
 
@@ -385,12 +394,15 @@ impl Core {
 
     /// Whether something is being done, or waited for.
     fn is_under_way(&self) -> bool {
-        self.link.is_busy() || self.link.has_pending() || !self.out.is_empty()
+        self.paused.is_some()
+            || self.link.is_busy()
+            || self.link.has_pending()
+            || !self.out.is_empty()
     }
 
     /// Whether there is room for what may come in.
     fn may_read(&self) -> bool {
-        if self.input_is_over() {
+        if self.input_is_over() || self.paused.is_some() {
             return false;
         }
         let limits = &self.link.config.limits;
@@ -402,15 +414,16 @@ impl Core {
     }
 
     #[inline]
-    fn on_frame(&mut self, frame: &[u8]) {
+    fn on_frame(&mut self, frame: &[u8], turn: Turn) {
         if self.out.capacity() == 0 {
             self.out = pool::take();
         }
         self.link.show_received(frame);
         if self.must_wait() || self.refusing || self.link.is_full(0) {
-            return self.hold(frame);
+            return self.hold(frame, turn);
         }
         let mut exchange = Exchange::inline(&self.link, &mut self.out);
+        exchange.turn = Some(turn);
         match dispatch::frame(&self.router, frame, &mut exchange) {
             Dispatched::Done => {}
             more => self.go_on(more),
@@ -418,14 +431,22 @@ impl Core {
     }
 
     /// Starts what was [held](Self::hold) before; if it came too `late`, without its requests.
-    fn start(&mut self, message: &Message<'_>, traces: Traces, late: bool) {
+    fn start(
+        &mut self,
+        frame: &[u8],
+        message: &Message<'_>,
+        traces: Traces,
+        late: bool,
+        turn: Turn,
+    ) {
         let mut exchange = Exchange::inline(&self.link, &mut self.out);
+        exchange.turn = Some(turn);
         exchange.came = match message {
             Message::Notification(_) => Came::Heeded,
             _ if late => Came::Late,
             _ => Came::Now,
         };
-        match dispatch::message(&self.router, message, traces, &mut exchange) {
+        match dispatch::message(&self.router, frame, message, traces, &mut exchange) {
             Dispatched::Done => {}
             more => self.go_on(more),
         }
@@ -435,6 +456,7 @@ impl Core {
     fn go_on(&mut self, dispatched: Dispatched) {
         match dispatched {
             Dispatched::Done => {}
+            Dispatched::Paused(batch) => self.paused = Some(batch),
             Dispatched::Later(later) => running::spawn(&self.link, *later, Place::Alone),
             Dispatched::Batch(unready) => {
                 let Unready {

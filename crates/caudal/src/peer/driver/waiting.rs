@@ -11,6 +11,7 @@ use crate::dispatch::Exchange;
 use crate::peer::SameId;
 use crate::trace::Traces;
 use crate::transport::Transport;
+use crate::turn::Turn;
 
 impl Core {
     /// Whether the next message may not start yet.
@@ -20,7 +21,7 @@ impl Core {
     }
 
     /// Does with a message what can be done while others are in the way.
-    pub(super) fn hold(&mut self, frame: &[u8]) {
+    pub(super) fn hold(&mut self, frame: &[u8], turn: Turn) {
         let link = Arc::clone(&self.link);
         let mut message = decode(frame, &link.config.policy);
         let traces = Traces::find(link.config.trace, frame, &message);
@@ -63,20 +64,22 @@ impl Core {
             Message::Request(_) => {
                 self.push(frame, &message);
             }
-            Message::Notification(_) if !self.must_wait() => self.start(&message, traces, false),
+            Message::Notification(_) if !self.must_wait() => {
+                self.start(frame, &message, traces, false, turn);
+            }
             Message::Notification(_) if queue_full => {
                 link.stats.dropped(1);
                 tracing::debug!(target: "caudal", "a notification was dropped: too many wait");
             }
             Message::Batch(entries) if entries.is_empty() => {}
             Message::Batch(_) if !self.must_wait() => {
-                self.start(&message, traces, self.refusing);
+                self.start(frame, &message, traces, self.refusing, turn);
             }
             Message::Batch(entries) if queue_full || (self.refusing && only_asks(entries)) => {
                 self.refuse_batch(entries);
             }
             Message::Notification(_) | Message::Batch(_) => self.push(frame, &message),
-            _ => self.start(&message, traces, false),
+            _ => self.start(frame, &message, traces, false, turn),
         }
     }
 
@@ -133,13 +136,27 @@ impl Core {
     pub(super) fn may_run_queue(&self) -> bool {
         !self.queue.is_empty()
             && !self.closing
+            && self.paused.is_none()
             && !self.link.is_held()
             && !self.link.is_output_full(self.out.len())
     }
 
-    /// Runs what has waited for its turn.
-    pub(super) fn run_queue(&mut self) {
-        while self.may_run_queue() {
+    /// Begins the next entries of a batch that was paused.
+    pub(super) fn resume_batch(&mut self, turn: Turn) {
+        if self.closing {
+            return;
+        }
+        if let Some(batch) = self.paused.take() {
+            let mut exchange = Exchange::inline(&self.link, &mut self.out);
+            exchange.turn = Some(turn);
+            let resumed = batch.resume(&self.router, &mut exchange);
+            self.go_on(resumed);
+        }
+    }
+
+    /// Runs what has waited for its turn, until the turn is over.
+    pub(super) fn run_queue(&mut self, turn: Turn) {
+        while self.may_run_queue() && !turn.is_over() {
             let Some(queued) = self.queue.pop() else {
                 return;
             };
@@ -154,9 +171,12 @@ impl Core {
                 Message::Request(request) if queued.is_late || queued.is_excess => {
                     self.exchange().turn_away(request.id, queued.is_late);
                 }
-                message => self.start(message, traces, queued.is_late),
+                message => self.start(&queued.frame, message, traces, queued.is_late, turn),
             }
-            queued.cancelled().iter().for_each(|id| link.cancel(id));
+            match &mut self.paused {
+                Some(batch) => batch.cancel(queued.cancelled()),
+                None => queued.cancelled().iter().for_each(|id| link.cancel(id)),
+            }
         }
     }
 

@@ -331,7 +331,7 @@ impl Http {
             let text = "the server is shutting down\n";
             return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, text).into());
         }
-        match alone::begin(&hub.router, &self.link, caller.as_ref(), &text) {
+        match alone::exchange(&hub.router, &self.link, caller.as_ref(), &text) {
             Ok(reply) => Ok(Content::Reply(reply)),
             Err(reply) => Err(Rest::of(caller, held, Wait::Answer(reply))),
         }

@@ -159,7 +159,7 @@ async fn a_burst_is_read_at_once() {
     assert_eq!(socket.received(), Some(burst.len() as u64));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn sixty_four_calls_in_flight_are_answered_in_few_writes() {
     let (here, there) = tokio::io::duplex(1 << 20);
     let (counted, _, writes) = Counted::new(there);
