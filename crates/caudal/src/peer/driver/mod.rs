@@ -39,6 +39,8 @@ use crate::turn::{Turn, yield_to_others};
 const BURST: usize = 64 << 10;
 /// And so are so many frames, which may ask for no answer.
 const FRAMES: usize = 1024;
+/// Bursts in one turn at most, for a clock that stands still.
+const BURSTS: usize = 8;
 
 /// Runs one connection until it ends, and says why it did.
 // In this order, here and in what is in it: what every turn looks at stands together.
@@ -298,8 +300,7 @@ impl Driver {
     fn run(&mut self, cx: &mut Context<'_>, news: &mut Context<'_>) -> Poll<CloseReason> {
         self.core.pace.begin();
         let turn = Turn::begin();
-        let mut is_first_burst = true;
-        loop {
+        for burst in 0..BURSTS {
             if let Some(reason) = self.core.look() {
                 return self.send_last(news, reason);
             }
@@ -311,7 +312,7 @@ impl Driver {
             self.core.run_queue(turn);
             self.core.tell_queued(&mut *self.transport);
             // What callers have asked since they had their answers goes first.
-            let early = is_first_burst && self.core.pace.is_early();
+            let early = burst == 0 && self.core.pace.is_early();
             if early && let Err(reason) = self.send(news) {
                 return Poll::Ready(reason);
             }
@@ -345,7 +346,6 @@ impl Driver {
             if turn.is_over() {
                 break;
             }
-            is_first_burst = false;
         }
         yield_to_others(cx);
         Poll::Pending
