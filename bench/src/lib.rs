@@ -5,6 +5,7 @@
 //! peer      what a request served, a call made, a connection held cost
 //! wire      servers as processes: scene × contestant → race
 //! web       HTTP and WebSocket: races, instructions, clients, sizes
+//! flood     latency of one caller beside connections that pipeline as fast as they can
 //! growth    how cost grows
 //!   └→ report: tables, targets, charts; JSON, Markdown, SVG
 //! guard     what may not grow from one change to the next
@@ -22,6 +23,7 @@ pub mod chart;
 pub mod child;
 pub mod contestant;
 pub mod count;
+pub mod flood;
 pub mod foreign;
 pub mod growth;
 pub mod guard;
@@ -34,6 +36,7 @@ pub mod peer;
 pub mod process;
 pub mod quiet;
 pub mod report;
+pub mod spin;
 pub mod table;
 pub mod target;
 pub mod time;

@@ -13,7 +13,7 @@ writes Markdown, JSON and SVG.
 
 --quick           one short turn each, for a look: two minutes instead of thirty
 --alone           over pipes and sockets caudal and the bare loops only
---memory, --peer, --wire, --http, --growth
+--memory, --peer, --wire, --http, --flood, --growth
                   only these parts
 --out DIR         where PERFORMANCE.md and performance/ go (results)
 --guard           no times: instructions and allocations beside bench/baseline.json
@@ -45,6 +45,7 @@ fn run() -> Result<(), String> {
             "--peer" => parts.peer = true,
             "--wire" => parts.wire = true,
             "--http" => parts.web = true,
+            "--flood" => parts.flood = true,
             "--growth" => parts.growth = true,
             "--out" => out = arguments.next().ok_or("--out needs a folder")?.into(),
             "--guard" => guarded = true,

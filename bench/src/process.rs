@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -45,6 +46,32 @@ pub fn threads(pid: u32) -> std::io::Result<Vec<(String, Duration)>> {
         threads.push((name, Duration::from_nanos(cpu)));
     }
     Ok(threads)
+}
+
+/// Time for which a thread has waited for a processor, although it could have run.
+#[derive(Debug)]
+pub struct Waits(fs::File);
+
+impl Waits {
+    /// Follows the calling thread.
+    ///
+    /// # Errors
+    /// The kernel does not count it.
+    pub fn of_this_thread() -> std::io::Result<Self> {
+        fs::File::open("/proc/thread-self/schedstat").map(Self)
+    }
+
+    /// Returns the sum since the thread began.
+    ///
+    /// # Errors
+    /// /proc was not understood.
+    pub fn so_far(&self) -> Result<Duration, Box<dyn Error>> {
+        let mut times = [0; 128];
+        let length = self.0.read_at(&mut times, 0)?;
+        let mut times = std::str::from_utf8(&times[..length])?.split(' ');
+        let waited = times.nth(1).ok_or("three times expected in schedstat")?;
+        Ok(Duration::from_nanos(waited.parse()?))
+    }
 }
 
 /// The threads of a process, and the processor on which each of them is or was last.

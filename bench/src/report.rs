@@ -7,6 +7,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::chart::{BarChart, Scale};
+use crate::flood::{self, Flood};
 use crate::growth::{self, Growth};
 use crate::machine::Machine;
 use crate::target::{self, Target};
@@ -23,6 +24,8 @@ pub struct Parts {
     pub wire: bool,
     /// HTTP and WebSocket.
     pub web: bool,
+    /// An honest caller beside connections that flood.
+    pub flood: bool,
     pub growth: bool,
 }
 
@@ -30,7 +33,7 @@ impl Parts {
     /// Everything, if nothing was chosen.
     #[must_use]
     pub const fn or_all(self) -> Self {
-        if self.memory || self.peer || self.wire || self.web || self.growth {
+        if self.memory || self.peer || self.wire || self.web || self.flood || self.growth {
             return self;
         }
         Self {
@@ -38,6 +41,7 @@ impl Parts {
             peer: true,
             wire: true,
             web: true,
+            flood: true,
             growth: true,
         }
     }
@@ -58,6 +62,7 @@ pub struct Results {
     peer: Option<peer::Measures>,
     wire: Option<Vec<Race>>,
     web: Option<web::Measures>,
+    flood: Option<Vec<Flood>>,
     growth: Option<Growth>,
     /// How turns were disturbed.
     quiet: String,
@@ -78,6 +83,7 @@ pub fn run(quick: bool, alone: bool, parts: Parts) -> Result<Results, String> {
         wire::run(&tools, wire::PIPES, quick)
     })?;
     let web = part(parts.web, "HTTP", || web::run(&tools, quick))?;
+    let flood = part(parts.flood, "the flood", || flood::run(&tools, quick))?;
     let growth = part(parts.growth, "how cost grows", || growth::run(quick))?;
     let targets = [
         ("In memory", memory.as_ref().map(target::of_memory)),
@@ -100,6 +106,7 @@ pub fn run(quick: bool, alone: bool, parts: Parts) -> Result<Results, String> {
         peer,
         wire,
         web,
+        flood,
         growth,
         quiet: quiet::describe(),
     })
@@ -184,6 +191,7 @@ impl Results {
             text.push_str(wire::WIRE_NOTES);
         }
         text.extend(self.web.as_ref().map(web::write));
+        text.extend(self.flood.as_deref().map(flood::write));
         text.extend(self.growth.as_ref().map(growth::write));
         text
     }

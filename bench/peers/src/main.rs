@@ -9,7 +9,8 @@
 //! rmcp-pipes        stdio line         the same on the pipes that it has beside its default
 //! karyon            tcp|ws|http        `Bench.add`; over TCP one value after the other
 //! axum              http [one]         by hand, with serde
-//! jsonrpsee         http|ws [one]      both on one port
+//! jsonrpsee         http|ws [one]      both on one port; also `spin`, an `add` that takes
+//!                                      100 µs of processor time
 //! ```
 //!
 //! Over sockets they listen on a free port of 127.0.0.1, print it, and end with
@@ -35,6 +36,9 @@ mod jsonrpsee;
 mod karyon;
 mod lsp_server;
 mod rmcp;
+#[allow(unreachable_pub, reason = "shared with caudal-bench")]
+#[path = "../../src/spin.rs"]
+mod spin;
 mod tower_lsp_server;
 
 use std::io::{Read as _, Write as _};

@@ -82,6 +82,8 @@ pub(crate) enum Work {
     Add,
     /// An `add` that takes 10 ms and no processor.
     Nap,
+    /// An `add` that takes 100 µs of processor time.
+    Spin,
     /// The order of the tables in memory: the server has more to do than we.
     Place,
     /// A hundred `add` in one message, which counts as one call.
@@ -97,6 +99,7 @@ impl FromStr for Work {
         match text {
             "add" => Ok(Self::Add),
             "nap" => Ok(Self::Nap),
+            "spin" => Ok(Self::Spin),
             "place" => Ok(Self::Place),
             "batch" => Ok(Self::Batch),
             "echo" => Ok(Self::Echo(ECHO)),
@@ -116,8 +119,12 @@ impl Task {
     fn text(self) -> String {
         let Self { work, dialect } = self;
         match work {
-            Work::Add | Work::Nap => {
-                let method = if work == Work::Add { "add" } else { "nap" };
+            Work::Add | Work::Nap | Work::Spin => {
+                let method = match work {
+                    Work::Nap => "nap",
+                    Work::Spin => "spin",
+                    _ => "add",
+                };
                 let mcp = format!(r#"{{"name":"{method}","arguments":{{"a":{FIRST},"b":7}}}}"#);
                 match dialect {
                     Dialect::Mcp => dialect.call("tools/call", &mcp),
@@ -185,7 +192,7 @@ impl Task {
                 let text = result["content"][0]["text"].as_str();
                 text.and_then(|text| text.parse().ok()) == sum(id)
             }
-            (Work::Add | Work::Nap, _) => result.as_u64() == sum(id),
+            (Work::Add | Work::Nap | Work::Spin, _) => result.as_u64() == sum(id),
             (Work::Place, _) => result["units"] == order::place(&order::sample(0)).units,
             (Work::Echo(_), _) => result[0] == self.padding(),
         };

@@ -9,6 +9,7 @@
 //! --call WHAT               what to call for                (add)
 //!   add                     two integers
 //!   nap                     the same, after 10 ms
+//!   spin                    the same, after 100 µs of processor time
 //!   place                   an order of 1 KB
 //!   batch                   100 `add` in one message
 //!   echo                    a text that comes back
@@ -24,17 +25,20 @@
 //! --rate R                  open loop: R calls a second, whatever comes back
 //! --connections C           over so many, implies --tcp (1; open loop 16)
 //! --placed                  look where the server's threads are, with many connections
+//! --flood N                 over N connections, each with a window; how long the calls of
+//!                           `add` take meanwhile that one more connection makes
 //! --startup N               start the server N times; one call each
 //! --subscribers N           no calls: one event to N WebSockets, again and again; the
 //!                           next when all but the last `--window` have arrived
 //! ```
 //!
-//! One thread, no runtime: it must take less of the machine than what it
+//! One thread (with `--flood` two), no runtime: it must take less of the machine than what it
 //! measures, and says how much it took.
 
 mod call;
 mod closed;
 mod fan;
+mod flood;
 mod frames;
 mod link;
 mod many;
@@ -65,6 +69,7 @@ struct Plan {
     placed: bool,
     rate: Option<f64>,
     connections: Option<usize>,
+    flood: Option<usize>,
     startup: Option<u64>,
     subscribers: Option<usize>,
     connect: Option<SocketAddr>,
@@ -96,6 +101,9 @@ fn run() -> Result<String, Problem> {
     process::guard(plan.time * 3 + starts + Duration::from_secs(20));
     if plan.same_core {
         process::pin_to(0..1)?;
+    }
+    if let Some(count) = plan.flood {
+        return Ok(serde_json::to_string(&flood::run(&plan, count)?)?);
     }
     let figures = match &plan {
         Plan {
@@ -138,6 +146,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         placed: false,
         rate: None,
         connections: None,
+        flood: None,
         startup: None,
         subscribers: None,
         connect: None,
@@ -165,6 +174,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
             "--placed" => plan.placed = true,
             "--rate" => plan.rate = Some(value()?.parse()?),
             "--connections" => plan.connections = Some(value()?.parse()?),
+            "--flood" => plan.flood = Some(value()?.parse()?),
             "--startup" => plan.startup = Some(value()?.parse()?),
             "--subscribers" => plan.subscribers = Some(value()?.parse()?),
             "--connect" => plan.connect = Some(value()?.parse()?),
@@ -179,7 +189,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         (Work::Echo(_), Some(_)) => return Err("1 byte to 16 MiB".into()),
         _ => return Err("only `echo` has a size".into()),
     };
-    plan.tcp |= plan.framing.is_web() || plan.connections.is_some();
+    plan.tcp |= plan.framing.is_web() || plan.connections.is_some() || plan.flood.is_some();
     let fits = |count: u64| (1..=call::MOST_IN_FLIGHT).contains(&count);
     match &plan {
         Plan { connect, .. } if connect.is_some_and(|address| !address.ip().is_loopback()) => {
@@ -197,6 +207,11 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         Plan { task, .. } if task.dialect == Dialect::Mcp && !task.is_tool() => {
             Err("over MCP there are `add` and `nap` only".into())
         }
+        Plan {
+            framing: Framing::Post,
+            flood: Some(_),
+            ..
+        } => Err("a POST is one call at a time".into()),
         Plan { time, .. } if time.as_secs() > 600 => Err("at most 600 seconds".into()),
         Plan {
             connections: Some(count),
@@ -205,6 +220,9 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Plan, Problem> {
         | Plan {
             subscribers: Some(count),
             ..
+        }
+        | Plan {
+            flood: Some(count), ..
         } if !(1..=1000).contains(count) => Err("1 to 1000 connections".into()),
         Plan {
             connect, server, ..
@@ -238,6 +256,14 @@ mod tests {
         assert!(parsed("--startup 10 -- serve").is_ok());
         assert!(parsed("--startup 0 -- serve").is_err());
         assert!(parsed("--startup 10 --connect 127.0.0.1:80").is_err());
+    }
+
+    #[test]
+    fn a_flood_needs_connections_that_pipeline() {
+        let plan = parsed("--flood 2 -- serve").expect("a plan");
+        assert!(plan.tcp);
+        assert!(parsed("--flood 2 --framing post -- serve").is_err());
+        assert!(parsed("--flood 0 -- serve").is_err());
     }
 
     #[test]

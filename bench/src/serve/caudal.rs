@@ -2,6 +2,7 @@
 
 use caudal::{Address, RawValue, Router};
 use caudal_bench::order::{self, Order};
+use caudal_bench::spin::spin;
 
 use super::{Framing, Outcome, Transport, nap};
 
@@ -22,6 +23,10 @@ pub(super) fn serve(
     };
     let router = router
         .method("nap", |(a, b): (i64, i64)| nap(a + b))
+        .method("spin", |(a, b): (i64, i64)| {
+            spin();
+            Ok(a + b)
+        })
         .method("place", |order: Order| Ok(order::place(&order)));
     let framing = match framing {
         Framing::Line => "line",

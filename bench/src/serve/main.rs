@@ -5,6 +5,7 @@
 //! ```text
 //! bare           every framing and transport; also knows `echo` and `place`
 //! caudal         the same, with a plain handler, and `nap`: an `add` that takes 10 ms
+//!                and `spin`: one that takes 100 µs of processor time
 //! caudal-async   the same, with a handler that is a ready future
 //! caudal-waiting TCP: its handler waits until it is told
 //! oracle         pipes: knows the answers, and writes those to all that it has read

@@ -9,6 +9,7 @@ use jsonrpsee::server::{PendingSubscriptionSink, ServerBuilder, ServerConfig, Su
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::spin::spin;
 use crate::{NAP, Outcome, announce};
 
 /// Its default, 100 connections, is less than what is measured.
@@ -66,6 +67,11 @@ fn methods() -> Result<RpcModule<Subscribers>, Box<dyn std::error::Error>> {
     let mut module = RpcModule::new(Subscribers::default());
     module.register_method("add", |params, _, _| {
         let (a, b): (i64, i64) = params.parse()?;
+        Ok::<_, ErrorObjectOwned>(a + b)
+    })?;
+    module.register_method("spin", |params, _, _| {
+        let (a, b): (i64, i64) = params.parse()?;
+        spin();
         Ok::<_, ErrorObjectOwned>(a + b)
     })?;
     module.register_async_method("nap", |params, _, _| async move {

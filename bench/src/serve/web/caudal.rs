@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use caudal::{Address, Event, RawValue, Router, Server};
+use caudal_bench::spin::spin;
 
 use super::super::{Outcome, announce, nap};
 
@@ -12,6 +13,10 @@ pub(super) async fn serve() -> Outcome {
     let router = Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
         .method("nap", |(a, b): (i64, i64)| nap(a + b))
+        .method("spin", |(a, b): (i64, i64)| {
+            spin();
+            Ok(a + b)
+        })
         .method("echo", |params: Box<RawValue>| Ok(params))
         .method("subscribe", || Ok(true))
         .method("fan", move |(text,): (String,)| {
