@@ -12,7 +12,7 @@ use caudal::{Address, CallError, CloseReason, Endpoint, Error, FrameError, Frami
 use crate::call::Target;
 use crate::endpoint::{is_program, is_url};
 use crate::exit::{Exit, Failure, chain};
-use crate::findings::{Garbage, GarbageKind};
+use crate::findings::{Garbage, GarbageKind, is_old_refusal};
 use crate::layout::{Style, layout};
 
 pub(crate) fn not_connected(error: &Error) -> Failure {
@@ -254,6 +254,22 @@ pub(crate) fn garbled(endpoint: &Endpoint, garbage: &Garbage) -> Failure {
     Failure::new(Exit::Protocol, with_hint(text, hint))
 }
 
+/// Says that the answer is one that `--lenient` accepts.
+pub(crate) fn old(endpoint: &Endpoint, text: &str) -> Failure {
+    let text = format!("`{endpoint}` does not answer as JSON-RPC 2.0 has it: {text}");
+    Failure::new(Exit::Protocol, with_hint(text, LENIENT_HINT))
+}
+
+/// Says it of the body of a response, of which no more than its beginning is known.
+fn old_refusal(endpoint: &Endpoint, response: &StatusError) -> Option<Failure> {
+    // Who is not let in is not listened to.
+    let is_read = !matches!(response.status.as_u16(), 401 | 403);
+    let body = &response.body;
+    (is_read && is_old_refusal(body)).then(|| old(endpoint, &format!("`{body}`")))
+}
+
+const LENIENT_HINT: &str = "old servers do so, and `--lenient` accepts it";
+
 /// So many bytes came in time, and no message is whole.
 pub(crate) fn not_whole(target: &Target, bytes: u64) -> Failure {
     let hint = match target.endpoint.framing() {
@@ -293,6 +309,12 @@ pub(crate) fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
     {
         return refused(endpoint, error);
     }
+    let inner = cause.and_then(io::Error::get_ref);
+    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<StatusError>())
+        && let Some(failure) = old_refusal(endpoint, error)
+    {
+        return failure;
+    }
     match cause {
         Some(cause) => {
             let late = cause.kind() == io::ErrorKind::TimedOut;
@@ -318,6 +340,11 @@ pub(crate) fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
 /// The server's own error; or HTTP's, in the form of one.
 pub(crate) fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
     if let Some((exit, hint)) = fault(endpoint, error) {
+        if let Some(response) = response(error)
+            && let Some(failure) = old_refusal(endpoint, &response)
+        {
+            return failure;
+        }
         if let Some(body) = unexpected(error) {
             let reason = member(error, "reason");
             let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));

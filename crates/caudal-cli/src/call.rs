@@ -10,11 +10,11 @@ use tokio::sync::mpsc;
 use crate::args::Call;
 use crate::blame::{
     garbled, has_failed, instead, not_accepted, not_answered, not_connected, not_taken, not_whole,
-    refused, violation,
+    old, refused, violation,
 };
 use crate::endpoint::{self, Role, Token, is_program, is_url};
 use crate::exit::{Exit, Failure, complain};
-use crate::findings::{Finding, Findings, GarbageKind, PASSED_OVER};
+use crate::findings::{Finding, Findings, GarbageKind, PASSED_OVER, lenient};
 use crate::layout::{Style, layout};
 use crate::params;
 use crate::signals::{Limit, Signals, aside};
@@ -50,6 +50,9 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
     let options = endpoint::options(&target.endpoint, token, &call.header)?;
     let mut config = Config::default();
     config.policy.max_message = MAX_ANSWER;
+    if call.lenient {
+        config.policy = lenient(config.policy);
+    }
     let (watch, findings) = Findings::new(call.verbose, config.policy);
     let watch = Arc::new(watch);
     config.tap = Some(Arc::clone(&watch) as _);
@@ -233,6 +236,7 @@ async fn ask(
             Some(finding) = findings.recv() => match finding {
                 Finding::Refused(error) => break CallError::Remote(error),
                 Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
+                Finding::Old(text) => return Err(old(&target.endpoint, &text)),
                 Finding::Garbage(found) => {
                     passed_over += 1;
                     // A program may print before it serves; others have no excuse.
@@ -254,6 +258,7 @@ async fn ask(
         match finding {
             Finding::Refused(error) => return Err(refused(&target.endpoint, &error)),
             Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
+            Finding::Old(text) => return Err(old(&target.endpoint, &text)),
             // What others than a program say first tells most.
             Finding::Garbage(found) if program || garbage.is_none() => garbage = Some(found),
             Finding::Garbage(_) => {}

@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use support::{
@@ -769,6 +770,117 @@ fn what_is_not_json_rpc_ends_with_6() {
             .complains(&[&address, "JSON-RPC", "--framing"]);
         assert!(!outcome.stderr.contains('\u{1b}'), "{outcome:?}");
     }
+}
+
+/// Answers of old servers, how a lenient call of them ends, and what it shows.
+const OLD: [(&str, i32, &str); 7] = [
+    (
+        r#"{"jsonrpc":"2.0","id":1,"result":3,"error":null}"#,
+        0,
+        "3\n",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":1,"result":null,"error":null}"#,
+        0,
+        "null\n",
+    ),
+    (r#"{"jsonrpc":"2.0","id":"1","result":3}"#, 0, "3\n"),
+    (
+        r#"[{"jsonrpc":"2.0","id":"1","error":null,"result":3}]"#,
+        0,
+        "3\n",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":7,"message":"no"}}"#,
+        5,
+        "\"code\":7",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":"1","error":{"code":7,"message":"no"}}"#,
+        5,
+        "\"code\":7",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":null,"result":null,"error":{"code":7,"message":"no"}}"#,
+        5,
+        "\"code\":7",
+    ),
+];
+
+/// A server that reads a line, and answers with this one.
+fn speaking(answer: &str) -> (String, JoinHandle<()>) {
+    let answer = format!("{answer}\n");
+    fake(move |_, stream| {
+        stream.write_all(answer.as_bytes()).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    })
+}
+
+#[test]
+fn what_an_old_server_answers_is_accepted_with_lenient_and_names_it_without() {
+    for (answer, code, shows) in OLD {
+        let script = format!("read x; echo '{answer}'; cat > /dev/null");
+        let by_program = ["x", "--timeout", "1h", "--", "sh", "-c", &script];
+        for lenient in [false, true] {
+            let (address, _server) = speaking(answer);
+            let to = format!("tcp://{address}");
+            for call in [&[&to, "x"][..], &by_program] {
+                let more = if lenient { &["--lenient"][..] } else { &[] };
+                let outcome = run(&[&["call"], more, call].concat());
+                match lenient {
+                    false => {
+                        let complaint = ["JSON-RPC 2.0", answer, "`--lenient`"];
+                        outcome.ends(6).prints("").complains(&complaint);
+                        for other in ["passed over", "--framing"] {
+                            assert!(!outcome.stderr.contains(other), "{outcome:?}");
+                        }
+                    }
+                    true if code == 0 => {
+                        outcome.ends(0).prints(shows);
+                        assert_eq!(outcome.stderr, "");
+                    }
+                    true => {
+                        outcome.ends(code).prints("").complains(&[shows]);
+                    }
+                }
+            }
+        }
+    }
+    // It changes nothing for others.
+    let server = Served::tcp();
+    run(&["call", "--lenient", &server.endpoint, "add", "[1,2]"])
+        .ends(0)
+        .prints("3\n");
+}
+
+#[test]
+fn lenient_is_not_named_where_it_would_not_help() {
+    for answer in [
+        r#"{"jsonrpc":"2.0","id":1,"result":3,"error":{"code":1,"message":""}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":null,"error":"no"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":null}"#,
+        r#"{"jsonrpc":"2.0","id":"2","result":3,"error":null}"#,
+        r#"{"jsonrpc":"2.0","id":"01","result":3}"#,
+        r#"{"jsonrpc":"2.0","id":null,"result":3,"error":null}"#,
+        r#"{"id":1,"result":3,"error":null}"#,
+        r#"{"jsonrpc":"2.0","method":"m","id":"1","result":3,"error":null}x"#,
+        "[]",
+    ] {
+        for more in [&[][..], &["--lenient"]] {
+            let (address, _server) = speaking(answer);
+            let to = format!("tcp://{address}");
+            let outcome = run(&[&["call", &to, "x"][..], more].concat());
+            outcome.ends(6).prints("").complains(&["JSON-RPC"]);
+            assert!(!outcome.stderr.contains("--lenient"), "{outcome:?}");
+        }
+    }
+    // An answer that can be read came behind it.
+    let late = r#"{"jsonrpc":"2.0","id":"2","result":4,"error":null}
+{"jsonrpc":"2.0","id":1,"result":3}"#;
+    let script = format!("read x; echo '{late}'; cat > /dev/null");
+    let outcome = run(&["call", "x", "--", "sh", "-c", &script]);
+    outcome.ends(0).prints("3\n");
+    assert!(!outcome.stderr.contains("--lenient"), "{outcome:?}");
 }
 
 #[test]
