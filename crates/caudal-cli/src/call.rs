@@ -239,8 +239,9 @@ async fn ask(
                 Finding::Old(text) => return Err(old(&target.endpoint, &text)),
                 Finding::Garbage(found) => {
                     passed_over += 1;
+                    let framing = [GarbageKind::Framing, GarbageKind::Headers];
                     // A program may print before it serves; others have no excuse.
-                    let excused = program && found.kind != GarbageKind::Framing;
+                    let excused = program && !framing.contains(&found.kind);
                     if !excused || passed_over == PASSED_OVER {
                         return Err(garbled(&target.endpoint, &found));
                     }
@@ -264,9 +265,10 @@ async fn ask(
             Finding::Garbage(_) => {}
         }
     }
+    let understood = watch.has_understood();
     match garbage {
         Some(garbage) if matches!(failed, CallError::Timeout | CallError::Closed(_)) => {
-            Err(instead(target, &failed, &garbage))
+            Err(instead(target, &failed, &garbage, understood))
         }
         _ if matches!(failed, CallError::Timeout) && peer.stats().invalid > 0 => {
             let text = format!(
@@ -277,10 +279,10 @@ async fn ask(
         _ if matches!(failed, CallError::Timeout) && !is_url(&target.endpoint) => {
             match peer.stats().bytes_received {
                 bytes @ 1.. if !watch.has_heard() => Err(not_whole(target, bytes)),
-                _ => Err(not_answered(target, &failed)),
+                _ => Err(not_answered(target, &failed, understood)),
             }
         }
-        _ => Err(not_answered(target, &failed)),
+        _ => Err(not_answered(target, &failed, understood)),
     }
 }
 
@@ -288,7 +290,7 @@ async fn ask(
 async fn notify(peer: &Peer, target: &Target, limit: Duration) -> Result<Exit, Failure> {
     let sent = async {
         let sent = peer.notify(&target.method, target.params.as_deref()).await;
-        sent.map_err(|error| not_answered(target, &error))?;
+        sent.map_err(|error| not_answered(target, &error, false))?;
         let reason = peer.shutdown(limit).await;
         match reason.is_local() && !has_failed(&reason) {
             true => Ok(Exit::Ok),

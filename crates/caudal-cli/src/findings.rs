@@ -36,8 +36,10 @@ pub(crate) enum GarbageKind {
     Print,
     /// An answer, to what nobody asked.
     Answer,
-    /// It can only be another framing.
+    /// It can only be another framing,
     Framing,
+    /// and this one has `Content-Length` headers.
+    Headers,
     /// It begins as HTTP does,
     Http,
     /// or as a refusal of TLS.
@@ -66,6 +68,8 @@ pub(crate) struct Findings {
     sent: Mutex<Sent>,
     /// Whether any message was received.
     heard: AtomicBool,
+    /// Set when a valid message was received.
+    understood: AtomicBool,
     /// Has room for all that may be passed over: one of them may explain more.
     found: mpsc::Sender<Finding>,
 }
@@ -95,6 +99,7 @@ impl Findings {
             policy,
             sent: Mutex::default(),
             heard: AtomicBool::new(false),
+            understood: AtomicBool::new(false),
             found,
         };
         (watch, findings)
@@ -108,6 +113,11 @@ impl Findings {
     /// Whether any message was received, be it valid or not.
     pub(crate) fn has_heard(&self) -> bool {
         self.heard.load(Relaxed)
+    }
+
+    /// Returns whether a valid message was received.
+    pub(crate) fn has_understood(&self) -> bool {
+        self.understood.load(Relaxed)
     }
 
     fn received(&self, message: &Message<'_>, frame: &[u8]) {
@@ -148,13 +158,7 @@ impl Findings {
     fn garbage(&self, kind: GarbageKind, why: &str, frame: &[u8]) {
         let shown = shown(frame);
         let (kind, text) = match is_length(frame) {
-            true => (
-                GarbageKind::Framing,
-                format!(
-                    "`{}` is a header, which `--framing header` reads",
-                    shown.trim_end(),
-                ),
-            ),
+            true => (GarbageKind::Headers, format!("`{}`", shown.trim_end())),
             false => (
                 GarbageKind::known(&shown).unwrap_or(kind),
                 format!("`{shown}` ({why})"),
@@ -225,6 +229,9 @@ impl Tap for Findings {
                     // Whoever reads no more misses this, and nothing else; whoever reads
                     // slowly is waited for, while there is time.
                     let _ = writeln!(std::io::stderr(), "{direction} {}", visible(&text));
+                }
+                if !matches!(message, Message::Invalid(_)) {
+                    self.understood.store(true, Relaxed);
                 }
                 self.look_for_echo(message, bytes);
                 match self.is_old_answer(message, bytes) {
