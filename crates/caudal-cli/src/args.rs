@@ -216,6 +216,11 @@ pub(crate) struct Call {
     #[arg(long, value_name = "FRAMING")]
     pub(crate) framing: Option<FramingName>,
 
+    /// Accept what old servers answer: `"error":null` beside a result, `"result":null` beside
+    /// an error, and the call's id as a string
+    #[arg(long)]
+    pub(crate) lenient: bool,
+
     /// Show notifications that come before the answer, on stderr
     #[arg(long, short)]
     pub(crate) verbose: bool,

@@ -12,7 +12,7 @@ use caudal::{Address, CallError, CloseReason, Endpoint, Error, FrameError, Frami
 use crate::call::Target;
 use crate::endpoint::{is_program, is_url};
 use crate::exit::{Exit, Failure, chain};
-use crate::findings::{Garbage, GarbageKind};
+use crate::findings::{Garbage, GarbageKind, is_old_refusal};
 use crate::layout::{Style, layout};
 
 pub(crate) fn not_connected(error: &Error) -> Failure {
@@ -188,19 +188,27 @@ const HOST_HINT: &str = "`caudal serve` has `--allow-host` for it";
 const ORIGIN_HINT: &str = "leave the Origin header out: only browsers need it, and `caudal serve` \
                            has no flag to allow another";
 
-pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
+/// Says why there is no answer; `understood` if valid messages came in its place.
+pub(crate) fn not_answered(target: &Target, error: &CallError, understood: bool) -> Failure {
     let endpoint = &target.endpoint;
     match error {
         CallError::Remote(error) => refused(endpoint, error),
-        CallError::Timeout => Failure::new(
-            Exit::Timeout,
-            format!(
+        CallError::Timeout => {
+            let text = format!(
                 "`{endpoint}` did not answer `{}` in {:?}{}; give it longer with `--timeout`",
                 target.method,
                 target.timeout,
                 left_behind(endpoint),
-            ),
-        ),
+            );
+            let failure = Failure::new(Exit::Timeout, text);
+            match is_program(endpoint) && could_have_headers(endpoint) && !understood {
+                true => failure.and(&format!(
+                    "if it waits for `Content-Length` headers, as language servers do, \
+                     {HEADERS_HINT}"
+                )),
+                false => failure,
+            }
+        }
         CallError::Closed(reason) | CallError::AlreadyClosed(reason) => match exit_of(reason) {
             Some(exit) if !exit.stopped => {
                 let (method, status) = (&target.method, exit.status);
@@ -217,6 +225,14 @@ pub(crate) fn not_answered(target: &Target, error: &CallError) -> Failure {
     }
 }
 
+const HEADERS_HINT: &str =
+    "call it with `--framing header`, or with `?framing=header` in the endpoint";
+
+/// Returns whether messages could have `Content-Length` headers, and have none.
+fn could_have_headers(endpoint: &Endpoint) -> bool {
+    !is_url(endpoint) && endpoint.framing() != Framing::Header
+}
+
 /// What becomes of a call that nobody waits for any more.
 const fn left_behind(endpoint: &Endpoint) -> &'static str {
     match is_program(endpoint) {
@@ -227,7 +243,12 @@ const fn left_behind(endpoint: &Endpoint) -> &'static str {
 
 /// What came in place of the answer. A program may have printed it before: then its end, or
 /// that the time was up, says more.
-pub(crate) fn instead(target: &Target, error: &CallError, garbage: &Garbage) -> Failure {
+pub(crate) fn instead(
+    target: &Target,
+    error: &CallError,
+    garbage: &Garbage,
+    understood: bool,
+) -> Failure {
     let explained = match error {
         CallError::Timeout => true,
         CallError::Closed(reason) => has_failed(reason),
@@ -237,7 +258,8 @@ pub(crate) fn instead(target: &Target, error: &CallError, garbage: &Garbage) -> 
     match print && explained {
         true => {
             let text = &garbage.text;
-            not_answered(target, error).and(&format!("what came instead is not JSON-RPC: {text}"))
+            let failure = not_answered(target, error, understood);
+            failure.and(&format!("what came instead is not JSON-RPC: {text}"))
         }
         false => garbled(&target.endpoint, garbage),
     }
@@ -248,11 +270,31 @@ pub(crate) fn garbled(endpoint: &Endpoint, garbage: &Garbage) -> Failure {
     let (speaks, hint) = match garbage.kind {
         GarbageKind::Http => ("speaks HTTP", "call it as http:// or ws://"),
         GarbageKind::Tls => ("seems to speak TLS", "call it as https:// or wss://"),
+        GarbageKind::Headers if could_have_headers(endpoint) => (
+            "sends `Content-Length` headers, as language servers do",
+            HEADERS_HINT,
+        ),
         _ => return violation(endpoint, &garbage.text),
     };
     let text = format!("`{endpoint}` {speaks}: {}", garbage.text);
     Failure::new(Exit::Protocol, with_hint(text, hint))
 }
+
+/// Says that the answer is one that `--lenient` accepts.
+pub(crate) fn old(endpoint: &Endpoint, text: &str) -> Failure {
+    let text = format!("`{endpoint}` does not answer as JSON-RPC 2.0 has it: {text}");
+    Failure::new(Exit::Protocol, with_hint(text, LENIENT_HINT))
+}
+
+/// Says it of the body of a response, of which no more than its beginning is known.
+fn old_refusal(endpoint: &Endpoint, response: &StatusError) -> Option<Failure> {
+    // Who is not let in is not listened to.
+    let is_read = !matches!(response.status.as_u16(), 401 | 403);
+    let body = &response.body;
+    (is_read && is_old_refusal(body)).then(|| old(endpoint, &format!("`{body}`")))
+}
+
+const LENIENT_HINT: &str = "old servers do so, and `--lenient` accepts it";
 
 /// So many bytes came in time, and no message is whole.
 pub(crate) fn not_whole(target: &Target, bytes: u64) -> Failure {
@@ -293,6 +335,12 @@ pub(crate) fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
     {
         return refused(endpoint, error);
     }
+    let inner = cause.and_then(io::Error::get_ref);
+    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<StatusError>())
+        && let Some(failure) = old_refusal(endpoint, error)
+    {
+        return failure;
+    }
     match cause {
         Some(cause) => {
             let late = cause.kind() == io::ErrorKind::TimedOut;
@@ -318,6 +366,11 @@ pub(crate) fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
 /// The server's own error; or HTTP's, in the form of one.
 pub(crate) fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
     if let Some((exit, hint)) = fault(endpoint, error) {
+        if let Some(response) = response(error)
+            && let Some(failure) = old_refusal(endpoint, &response)
+        {
+            return failure;
+        }
         if let Some(body) = unexpected(error) {
             let reason = member(error, "reason");
             let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));

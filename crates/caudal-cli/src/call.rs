@@ -10,11 +10,11 @@ use tokio::sync::mpsc;
 use crate::args::Call;
 use crate::blame::{
     garbled, has_failed, instead, not_accepted, not_answered, not_connected, not_taken, not_whole,
-    refused, violation,
+    old, refused, violation,
 };
 use crate::endpoint::{self, Role, Token, is_program, is_url};
 use crate::exit::{Exit, Failure, complain};
-use crate::findings::{Finding, Findings, GarbageKind, PASSED_OVER};
+use crate::findings::{Finding, Findings, GarbageKind, PASSED_OVER, lenient};
 use crate::layout::{Style, layout};
 use crate::params;
 use crate::signals::{Limit, Signals, aside};
@@ -50,6 +50,9 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
     let options = endpoint::options(&target.endpoint, token, &call.header)?;
     let mut config = Config::default();
     config.policy.max_message = MAX_ANSWER;
+    if call.lenient {
+        config.policy = lenient(config.policy);
+    }
     let (watch, findings) = Findings::new(call.verbose, config.policy);
     let watch = Arc::new(watch);
     config.tap = Some(Arc::clone(&watch) as _);
@@ -233,10 +236,12 @@ async fn ask(
             Some(finding) = findings.recv() => match finding {
                 Finding::Refused(error) => break CallError::Remote(error),
                 Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
+                Finding::Old(text) => return Err(old(&target.endpoint, &text)),
                 Finding::Garbage(found) => {
                     passed_over += 1;
+                    let framing = [GarbageKind::Framing, GarbageKind::Headers];
                     // A program may print before it serves; others have no excuse.
-                    let excused = program && found.kind != GarbageKind::Framing;
+                    let excused = program && !framing.contains(&found.kind);
                     if !excused || passed_over == PASSED_OVER {
                         return Err(garbled(&target.endpoint, &found));
                     }
@@ -254,14 +259,16 @@ async fn ask(
         match finding {
             Finding::Refused(error) => return Err(refused(&target.endpoint, &error)),
             Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
+            Finding::Old(text) => return Err(old(&target.endpoint, &text)),
             // What others than a program say first tells most.
             Finding::Garbage(found) if program || garbage.is_none() => garbage = Some(found),
             Finding::Garbage(_) => {}
         }
     }
+    let understood = watch.has_understood();
     match garbage {
         Some(garbage) if matches!(failed, CallError::Timeout | CallError::Closed(_)) => {
-            Err(instead(target, &failed, &garbage))
+            Err(instead(target, &failed, &garbage, understood))
         }
         _ if matches!(failed, CallError::Timeout) && peer.stats().invalid > 0 => {
             let text = format!(
@@ -272,10 +279,10 @@ async fn ask(
         _ if matches!(failed, CallError::Timeout) && !is_url(&target.endpoint) => {
             match peer.stats().bytes_received {
                 bytes @ 1.. if !watch.has_heard() => Err(not_whole(target, bytes)),
-                _ => Err(not_answered(target, &failed)),
+                _ => Err(not_answered(target, &failed, understood)),
             }
         }
-        _ => Err(not_answered(target, &failed)),
+        _ => Err(not_answered(target, &failed, understood)),
     }
 }
 
@@ -283,7 +290,7 @@ async fn ask(
 async fn notify(peer: &Peer, target: &Target, limit: Duration) -> Result<Exit, Failure> {
     let sent = async {
         let sent = peer.notify(&target.method, target.params.as_deref()).await;
-        sent.map_err(|error| not_answered(target, &error))?;
+        sent.map_err(|error| not_answered(target, &error, false))?;
         let reason = peer.shutdown(limit).await;
         match reason.is_local() && !has_failed(&reason) {
             true => Ok(Exit::Ok),

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
-use caudal::{Direction, JsonRpcError, Policy, Tap};
-use caudal_core::{InvalidKind, Message, decode};
+use caudal::{Direction, Id, JsonRpcError, OldResponses, Policy, RequestId, Tap};
+use caudal_core::{InvalidKind, Message, Response, decode};
 use std::io::Write as _;
 use tokio::sync::mpsc;
 
@@ -17,6 +17,8 @@ pub(crate) enum Finding {
     Refused(JsonRpcError),
     /// What was sent has come back, and so has our own answer to it.
     Echo,
+    /// The answer, in a form that only `--lenient` accepts.
+    Old(String),
     /// It is not JSON-RPC, or answers what nobody asked.
     Garbage(Garbage),
 }
@@ -34,8 +36,10 @@ pub(crate) enum GarbageKind {
     Print,
     /// An answer, to what nobody asked.
     Answer,
-    /// It can only be another framing.
+    /// It can only be another framing,
     Framing,
+    /// and this one has `Content-Length` headers.
+    Headers,
     /// It begins as HTTP does,
     Http,
     /// or as a refusal of TLS.
@@ -64,6 +68,8 @@ pub(crate) struct Findings {
     sent: Mutex<Sent>,
     /// Whether any message was received.
     heard: AtomicBool,
+    /// Set when a valid message was received.
+    understood: AtomicBool,
     /// Has room for all that may be passed over: one of them may explain more.
     found: mpsc::Sender<Finding>,
 }
@@ -72,7 +78,7 @@ pub(crate) struct Findings {
 #[derive(Default)]
 struct Sent {
     /// The id of the call, when it has been sent,
-    asked: Option<String>,
+    asked: Option<RequestId>,
     /// and the whole of it.
     call: Vec<u8>,
     /// The answer to a request that is the call to the letter. A server may well send
@@ -93,6 +99,7 @@ impl Findings {
             policy,
             sent: Mutex::default(),
             heard: AtomicBool::new(false),
+            understood: AtomicBool::new(false),
             found,
         };
         (watch, findings)
@@ -108,6 +115,11 @@ impl Findings {
         self.heard.load(Relaxed)
     }
 
+    /// Returns whether a valid message was received.
+    pub(crate) fn has_understood(&self) -> bool {
+        self.understood.load(Relaxed)
+    }
+
     fn received(&self, message: &Message<'_>, frame: &[u8]) {
         match message {
             Message::Batch(entries) => {
@@ -115,7 +127,7 @@ impl Findings {
                     self.received(entry, frame);
                 }
             }
-            Message::Response(response) if self.is_asked(response.id.as_str()) => {}
+            Message::Response(response) if self.is_asked(response.id) => {}
             Message::Response(response) => match &response.outcome {
                 Err(error) if response.id.is_null() => {
                     self.find(Finding::Refused(error.clone().into()));
@@ -128,7 +140,7 @@ impl Findings {
             },
             // An answer to our call that is not valid: the call itself fails of it.
             Message::Invalid(invalid)
-                if invalid.kind == InvalidKind::Response && self.is_asked(invalid.id.as_str()) => {}
+                if invalid.kind == InvalidKind::Response && self.is_asked(invalid.id) => {}
             Message::Invalid(invalid) if invalid.kind != InvalidKind::Notification => {
                 if invalid.id.is_null() && invalid.wants_answer() {
                     self.sent().blamed += 1;
@@ -144,21 +156,12 @@ impl Findings {
     }
 
     fn garbage(&self, kind: GarbageKind, why: &str, frame: &[u8]) {
-        const SHOWN: usize = 200;
-        let start = frame.get(..SHOWN);
-        let shown = String::from_utf8_lossy(start.unwrap_or(frame));
-        let more = start.map_or("", |_| "…");
+        let shown = shown(frame);
         let (kind, text) = match is_length(frame) {
-            true => (
-                GarbageKind::Framing,
-                format!(
-                    "`{}` is a header, which `--framing header` reads",
-                    shown.trim_end(),
-                ),
-            ),
+            true => (GarbageKind::Headers, format!("`{}`", shown.trim_end())),
             false => (
                 GarbageKind::known(&shown).unwrap_or(kind),
-                format!("`{shown}{more}` ({why})"),
+                format!("`{shown}` ({why})"),
             ),
         };
         self.find(Finding::Garbage(Garbage { kind, text }));
@@ -169,8 +172,30 @@ impl Findings {
         let _ = self.found.try_send(finding);
     }
 
-    fn is_asked(&self, id: &str) -> bool {
-        self.sent().asked.as_deref() == Some(id)
+    fn is_asked(&self, id: Id<'_>) -> bool {
+        self.is_answered_by(id, self.policy.old_responses)
+    }
+
+    fn is_answered_by(&self, id: Id<'_>, old: OldResponses) -> bool {
+        let sent = self.sent();
+        sent.asked.as_ref().is_some_and(|own| id.answers(own, old))
+    }
+
+    /// Returns whether a frame has an answer that only `--lenient` accepts.
+    fn is_old_answer(&self, message: &Message<'_>, frame: &[u8]) -> bool {
+        let answers = |message: &Message<'_>, old| match message {
+            Message::Response(response) => {
+                is_refusal(response) || self.is_answered_by(response.id, old)
+            }
+            _ => false,
+        };
+        let has_answer = |message: &Message<'_>, old| match message {
+            Message::Batch(entries) => entries.iter().any(|entry| answers(entry, old)),
+            single => answers(single, old),
+        };
+        let lenient = lenient(self.policy);
+        !has_answer(message, self.policy.old_responses)
+            && has_answer(&decode(frame, &lenient), lenient.old_responses)
     }
 
     /// Looks for what this side has said itself.
@@ -205,12 +230,19 @@ impl Tap for Findings {
                     // slowly is waited for, while there is time.
                     let _ = writeln!(std::io::stderr(), "{direction} {}", visible(&text));
                 }
+                if !matches!(message, Message::Invalid(_)) {
+                    self.understood.store(true, Relaxed);
+                }
                 self.look_for_echo(message, bytes);
-                self.received(message, bytes);
+                match self.is_old_answer(message, bytes) {
+                    true => self.find(Finding::Old(format!("`{}`", shown(bytes)))),
+                    false => self.received(message, bytes),
+                }
             }
             (_, Message::Request(request)) => {
                 let mut sent = self.sent();
-                sent.asked = Some(request.id.as_str().to_owned());
+                // Ours are integers.
+                sent.asked = request.id.to_request_id().ok().flatten();
                 sent.call = bytes.to_vec();
             }
             (_, Message::Response(response)) => {
@@ -231,6 +263,37 @@ impl Tap for Findings {
             _ => {}
         }
     }
+}
+
+/// As much of a frame as is shown.
+fn shown(frame: &[u8]) -> String {
+    const SHOWN: usize = 200;
+    match frame.get(..SHOWN) {
+        Some(start) => format!("{}…", String::from_utf8_lossy(start)),
+        None => String::from_utf8_lossy(frame).into_owned(),
+    }
+}
+
+/// The policy of `--lenient`.
+pub(crate) const fn lenient(mut policy: Policy) -> Policy {
+    policy.old_responses = OldResponses::Accept;
+    policy
+}
+
+/// Returns whether a response says that the server could not read who asks.
+fn is_refusal(response: &Response<'_>) -> bool {
+    response.id.is_null() && response.outcome.is_err()
+}
+
+/// Returns whether a text is the error of a server that could not read who asks, in a form
+/// that only `--lenient` accepts.
+pub(crate) fn is_old_refusal(text: &str) -> bool {
+    let read = |policy: &Policy| match decode(text.as_bytes(), policy) {
+        Message::Response(response) => is_refusal(&response),
+        _ => false,
+    };
+    let policy = Policy::default();
+    !read(&policy) && read(&lenient(policy))
 }
 
 /// Whether a frame is the header that tells how long a message is.

@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use support::{
@@ -771,6 +772,117 @@ fn what_is_not_json_rpc_ends_with_6() {
     }
 }
 
+/// Answers of old servers, how a lenient call of them ends, and what it shows.
+const OLD: [(&str, i32, &str); 7] = [
+    (
+        r#"{"jsonrpc":"2.0","id":1,"result":3,"error":null}"#,
+        0,
+        "3\n",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":1,"result":null,"error":null}"#,
+        0,
+        "null\n",
+    ),
+    (r#"{"jsonrpc":"2.0","id":"1","result":3}"#, 0, "3\n"),
+    (
+        r#"[{"jsonrpc":"2.0","id":"1","error":null,"result":3}]"#,
+        0,
+        "3\n",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":7,"message":"no"}}"#,
+        5,
+        "\"code\":7",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":"1","error":{"code":7,"message":"no"}}"#,
+        5,
+        "\"code\":7",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":null,"result":null,"error":{"code":7,"message":"no"}}"#,
+        5,
+        "\"code\":7",
+    ),
+];
+
+/// A server that reads a line, and answers with this one.
+fn speaking(answer: &str) -> (String, JoinHandle<()>) {
+    let answer = format!("{answer}\n");
+    fake(move |_, stream| {
+        stream.write_all(answer.as_bytes()).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    })
+}
+
+#[test]
+fn what_an_old_server_answers_is_accepted_with_lenient_and_names_it_without() {
+    for (answer, code, shows) in OLD {
+        let script = format!("read x; echo '{answer}'; cat > /dev/null");
+        let by_program = ["x", "--timeout", "1h", "--", "sh", "-c", &script];
+        for lenient in [false, true] {
+            let (address, _server) = speaking(answer);
+            let to = format!("tcp://{address}");
+            for call in [&[&to, "x"][..], &by_program] {
+                let more = if lenient { &["--lenient"][..] } else { &[] };
+                let outcome = run(&[&["call"], more, call].concat());
+                match lenient {
+                    false => {
+                        let complaint = ["JSON-RPC 2.0", answer, "`--lenient`"];
+                        outcome.ends(6).prints("").complains(&complaint);
+                        for other in ["passed over", "--framing"] {
+                            assert!(!outcome.stderr.contains(other), "{outcome:?}");
+                        }
+                    }
+                    true if code == 0 => {
+                        outcome.ends(0).prints(shows);
+                        assert_eq!(outcome.stderr, "");
+                    }
+                    true => {
+                        outcome.ends(code).prints("").complains(&[shows]);
+                    }
+                }
+            }
+        }
+    }
+    // It changes nothing for others.
+    let server = Served::tcp();
+    run(&["call", "--lenient", &server.endpoint, "add", "[1,2]"])
+        .ends(0)
+        .prints("3\n");
+}
+
+#[test]
+fn lenient_is_not_named_where_it_would_not_help() {
+    for answer in [
+        r#"{"jsonrpc":"2.0","id":1,"result":3,"error":{"code":1,"message":""}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":null,"error":"no"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":null}"#,
+        r#"{"jsonrpc":"2.0","id":"2","result":3,"error":null}"#,
+        r#"{"jsonrpc":"2.0","id":"01","result":3}"#,
+        r#"{"jsonrpc":"2.0","id":null,"result":3,"error":null}"#,
+        r#"{"id":1,"result":3,"error":null}"#,
+        r#"{"jsonrpc":"2.0","method":"m","id":"1","result":3,"error":null}x"#,
+        "[]",
+    ] {
+        for more in [&[][..], &["--lenient"]] {
+            let (address, _server) = speaking(answer);
+            let to = format!("tcp://{address}");
+            let outcome = run(&[&["call", &to, "x"][..], more].concat());
+            outcome.ends(6).prints("").complains(&["JSON-RPC"]);
+            assert!(!outcome.stderr.contains("--lenient"), "{outcome:?}");
+        }
+    }
+    // An answer that can be read came behind it.
+    let late = r#"{"jsonrpc":"2.0","id":"2","result":4,"error":null}
+{"jsonrpc":"2.0","id":1,"result":3}"#;
+    let script = format!("read x; echo '{late}'; cat > /dev/null");
+    let outcome = run(&["call", "x", "--", "sh", "-c", &script]);
+    outcome.ends(0).prints("3\n");
+    assert!(!outcome.stderr.contains("--lenient"), "{outcome:?}");
+}
+
 #[test]
 fn the_wrong_framing_ends_with_6() {
     let (address, _server) = fake(|_, stream| {
@@ -986,21 +1098,108 @@ fn the_wrong_framing_is_called_so() {
 
 #[test]
 fn a_program_with_another_framing_is_not_waited_for() {
-    for (ours, theirs) in [("line", "header"), ("header", "line")] {
+    let headers = [
+        "Content-Length",
+        "as language servers do",
+        "--framing header",
+    ];
+    let lines = ["JSON-RPC", "no message can be found", "--framing"];
+    for (ours, theirs, says) in [("line", "header", headers), ("header", "line", lines)] {
         let call = ["call", "add", "[1,2]", "--timeout", "1h", "--framing", ours];
         let mut command = caudal(&call);
         let serve = ["--", PROGRAM, "serve", "--listen", "stdio:"];
         command.args(serve).args(["--framing", theirs]);
-        finish(command, "")
-            .ends(6)
-            .prints("")
-            .complains(&["JSON-RPC", "--framing"]);
+        let outcome = finish(command, "");
+        outcome.ends(6).prints("").complains(&says);
     }
     // It may have printed before.
     let script = r"printf 'starting\nContent-Length: 5\r\n\r\n'; cat > /dev/null";
     run(&["call", "x", "--timeout", "1h", "--", "sh", "-c", script])
         .ends(6)
         .complains(&["`starting`", "`Content-Length: 5", "--framing header"]);
+}
+
+/// Reads headers up to a blank line, and then the call; answers as a language server does.
+const HEADERS: &str = r#"sed '/^\r$/q' >/dev/null; body='{"jsonrpc":"2.0","id":1,"result":3}'
+    printf 'Content-Length: %s\r\n\r\n%s' ${#body} "$body"; cat >/dev/null"#;
+
+#[test]
+fn a_program_that_waits_for_headers_is_told_from_one_that_is_slow() {
+    let call = |script: &str, more: &[&str]| {
+        run(&[&["call", "x"], more, &["--", "sh", "-c", script]].concat())
+    };
+    let soon = ["--timeout", "500ms"];
+    let says = [
+        " in 500ms",
+        "--timeout",
+        "`Content-Length` headers",
+        "--framing header",
+        "?framing=header",
+    ];
+    let banner = "echo starting; sleep 600";
+    for script in [HEADERS, "sleep 600", banner] {
+        for framing in ["line", "concatenated"] {
+            let more = [&soon[..], &["--framing", framing]].concat();
+            call(script, &more).ends(2).prints("").complains(&says);
+        }
+    }
+    // What it says is true.
+    let headers = [
+        "call",
+        "x",
+        "--framing",
+        "header",
+        "--",
+        "sh",
+        "-c",
+        HEADERS,
+    ];
+    run(&headers).ends(0).prints("3\n");
+    // Whoever gets headers, or speaks in lines, waits for none.
+    let told = r#"echo '{"jsonrpc":"2.0","method":"tick"}'; sleep 600"#;
+    for (script, framing, timeout) in [
+        ("sleep 600", "header", "500ms"),
+        // Time to begin, on a machine that is busy.
+        (told, "line", "3s"),
+        ("printf {; sleep 600", "line", "3s"),
+    ] {
+        let outcome = call(script, &["--framing", framing, "--timeout", timeout]);
+        outcome.ends(2);
+        assert!(!outcome.stderr.contains("Content-Length"), "{outcome:?}");
+    }
+    // Nor does one that has ended.
+    let outcome = call("exit 3", &[]);
+    outcome.ends(4);
+    assert!(!outcome.stderr.contains("Content-Length"), "{outcome:?}");
+}
+
+#[test]
+fn what_begins_with_a_header_is_called_so() {
+    let reply = "Content-Length: 35\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":3}";
+    let says = [
+        "`Content-Length` headers, as language servers do",
+        "`Content-Length: 35`",
+        "call it with `--framing header`",
+        "?framing=header",
+    ];
+    let (address, _server) = answering(reply);
+    let to = format!("tcp://{address}");
+    run(&["call", &to, "x"]).ends(6).prints("").complains(&says);
+    // Behind another header, or in other letters.
+    for first in ["", "content-type: application/vscode-jsonrpc\r\n"] {
+        let reply = format!("{first}{}", reply.replace("Length", "length"));
+        let script = format!("printf '%s' '{reply}'; cat >/dev/null");
+        let outcome = run(&["call", "x", "--timeout", "1h", "--", "sh", "-c", &script]);
+        let says = says.map(|part| part.replace("`Content-Length: 35`", "`Content-length: 35`"));
+        let says = says.each_ref().map(String::as_str);
+        outcome.ends(6).prints("").complains(&says);
+        assert!(
+            !outcome
+                .stderr
+                .contains("not JSON-RPC, and passed over: `Content-length"),
+            "{outcome:?}"
+        );
+    }
 }
 
 #[test]

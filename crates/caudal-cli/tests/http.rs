@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
 use support::{Served, caudal, finish, nobody, paste, path, run};
@@ -301,6 +301,121 @@ fn what_is_not_json_rpc_ends_with_6() {
     }
 }
 
+/// What a server of today answers to a call of `echo` with [`PADDED`], and what an old one
+/// would: both have the same length.
+const TODAY: &str = r#""id":1,"result":["____________"]"#;
+const OLD: &str = r#""id":"1","error":null,"result":3"#;
+const PADDED: &str = r#"["____________"]"#;
+
+/// Stands before a server, and answers as if it was an old one.
+fn aged(server: &str) -> String {
+    assert_eq!(TODAY.len(), OLD.len());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = server.to_owned();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let client = client.unwrap();
+            let server = TcpStream::connect(&server).unwrap();
+            for (mut from, mut to) in [
+                (client.try_clone().unwrap(), server.try_clone().unwrap()),
+                (server, client),
+            ] {
+                std::thread::spawn(move || {
+                    let mut buffer = [0; 1 << 16];
+                    while let Ok(read @ 1..) = from.read(&mut buffer) {
+                        let piece = &mut buffer[..read];
+                        let mut windows = piece.windows(TODAY.len());
+                        if let Some(at) = windows.position(|text| text == TODAY.as_bytes()) {
+                            piece[at..][..OLD.len()].copy_from_slice(OLD.as_bytes());
+                        }
+                        if to.write_all(piece).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = to.shutdown(std::net::Shutdown::Write);
+                });
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn what_an_old_server_answers_is_accepted_with_lenient_and_names_it_without() {
+    let server = Served::on("http://127.0.0.1:0/rpc", &[]);
+    for to in &ways(&format!("{}/rpc", aged(server.address()))) {
+        let call = ["call", to, "echo", PADDED];
+        let strict = run(&call);
+        let says = ["JSON-RPC 2.0", to, OLD.trim(), "`--lenient`"];
+        strict.ends(6).prints("").complains(&says);
+        assert!(!strict.stderr.contains("at this path"), "{strict:?}");
+        let lenient = run(&[&call[..], &["--lenient"]].concat());
+        lenient.ends(0).prints("3\n");
+        assert_eq!(lenient.stderr, "");
+    }
+}
+
+/// A response without an id says what was wrong with the request that it came for.
+#[test]
+fn an_old_error_without_an_id_is_one_with_lenient_and_names_it_without() {
+    let body = r#"{"jsonrpc":"2.0","result":null,"error":{"code":7,"message":"no"},"id":null}"#;
+    for status in ["200 OK", "500 Internal Server Error"] {
+        for more in [&[][..], &["--notify"]] {
+            for lenient in [false, true] {
+                let (address, _server) = answering(replying(status, body));
+                let to = format!("http://{address}/rpc");
+                let call = ["call", &to, "x"];
+                let flag = if lenient { &["--lenient"][..] } else { &[] };
+                let outcome = run(&[&call[..], more, flag].concat());
+                match lenient {
+                    true => outcome.ends(5).prints("").complains(&["\"code\":7"]),
+                    false => outcome.ends(6).prints("").complains(&[body, "`--lenient`"]),
+                };
+            }
+        }
+    }
+}
+
+#[test]
+fn lenient_is_not_named_where_it_would_not_help() {
+    let error = r#"{"jsonrpc":"2.0","result":null,"error":{"code":7,"message":"no"},"id":null}"#;
+    for (status, body, code) in [
+        // Who is not let in is not listened to.
+        ("401 Unauthorized", error, 3),
+        ("403 Forbidden", error, 3),
+        (
+            "200 OK",
+            r#"{"jsonrpc":"2.0","result":3,"error":null,"id":null}"#,
+            6,
+        ),
+        (
+            "200 OK",
+            r#"{"jsonrpc":"2.0","result":3,"error":{"code":7,"message":"no"},"id":null}"#,
+            6,
+        ),
+        ("200 OK", r#"{"jsonrpc":"2.0","result":3,"id":"2"}"#, 6),
+        ("404 Not Found", "no", 6),
+    ] {
+        for more in [&[][..], &["--notify"], &["--lenient"]] {
+            let (address, _server) = answering(replying(status, body));
+            let to = format!("http://{address}/rpc");
+            let outcome = run(&[&["call", &to, "x"][..], more].concat());
+            // Nobody waits for what answers a notification.
+            if more != ["--notify"] || outcome.code != Some(0) {
+                outcome.ends(code);
+            }
+            assert!(!outcome.stderr.contains("--lenient"), "{outcome:?}");
+        }
+    }
+}
+
+/// A response with this status and body.
+fn replying(status: &str, body: &str) -> &'static str {
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\n");
+    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).leak()
+}
+
 #[test]
 fn a_page_is_told_in_one_line() {
     let page =
@@ -502,8 +617,7 @@ fn an_error_that_answers_a_notification_is_shown_as_that_of_a_call() {
 /// A response that is an error of JSON-RPC.
 fn refusing(status: &str, id: &str, error: &str) -> &'static str {
     let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
-    let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\n");
-    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).leak()
+    replying(status, &body)
 }
 
 #[test]

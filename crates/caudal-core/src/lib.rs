@@ -106,7 +106,7 @@ pub use framing::{FrameError, FrameReader, Framing};
 pub use id::RequestId;
 pub use message::{JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Version};
 pub use pending::{CallId, IdFormat, Pending};
-pub use policy::{ErrorDetail, ExtraMembers, NullId, Policy, ScalarParams};
+pub use policy::{ErrorDetail, ExtraMembers, NullId, OldResponses, Policy, ScalarParams};
 pub use raw::RawJson;
 pub use scan::{Kind, SyntaxError};
 pub use schema::SCHEMA;

@@ -41,6 +41,8 @@ pub struct Policy {
     pub scalar_params: ScalarParams,
     /// What becomes of members that the specification does not know.
     pub extra_members: ExtraMembers,
+    /// Responses in the form of JSON-RPC 1.0: refused, or accepted.
+    pub old_responses: OldResponses,
     /// How much an error answer tells.
     pub error_detail: ErrorDetail,
 }
@@ -55,6 +57,7 @@ impl Default for Policy {
             null_id: NullId::default(),
             scalar_params: ScalarParams::default(),
             extra_members: ExtraMembers::default(),
+            old_responses: OldResponses::default(),
             error_detail: ErrorDetail::default(),
         }
     }
@@ -109,6 +112,46 @@ pub enum ExtraMembers {
     Ignore,
     /// -32600.
     Reject,
+}
+
+/// Responses of servers that still answer as JSON-RPC 1.0 has it.
+///
+/// | response | [`Reject`](Self::Reject) | [`Accept`](Self::Accept) |
+/// |---|---|---|
+/// | `"result":3,"error":null` | refused | the result 3 |
+/// | `"result":null,"error":{…}` | refused | the error |
+/// | `"result":null,"error":null` | refused | the result null |
+/// | `"result":3,"error":{…}` | refused | refused |
+/// | `"id":"1"`, where call 1 waits | answers nobody | answers call 1 |
+///
+/// The last line is for ids that count up, [`IdFormat::Integer`](crate::IdFormat::Integer):
+/// the string must be the number as it was sent, so `"01"` and `"1.0"` answer nobody.
+/// A UUID is sent as a string, and comes back as one in any case.
+///
+/// All else is as strict as ever: `"error":null` alone is no response, an error has
+/// `code` and `message`, and `jsonrpc` is `"2.0"`. The owned
+/// [`JsonRpcResponse`](crate::JsonRpcResponse) knows no policy, and refuses the first four
+/// lines.
+///
+/// ```
+/// use caudal_core::{Message, OldResponses, Policy, decode};
+///
+/// let bytes = br#"{"jsonrpc":"2.0","id":1,"result":3,"error":null}"#;
+/// let mut policy = Policy::default();
+/// assert!(matches!(decode(bytes, &policy), Message::Invalid(_)));
+///
+/// policy.old_responses = OldResponses::Accept;
+/// let Message::Response(response) = decode(bytes, &policy) else { panic!() };
+/// assert_eq!(response.outcome.unwrap().as_str(), "3");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OldResponses {
+    /// A response with both members is refused, and a string is no number.
+    #[default]
+    Reject,
+    /// A null beside the other member counts as absent, and a string may be a number.
+    Accept,
 }
 
 /// How much an error answer tells.

@@ -9,8 +9,9 @@
 mod support;
 
 use caudal_core::{
-    CallError, DecodeError, ErrorCode, ExtraMembers, Id, InvalidKind, JsonRpcError, Kind, Member,
-    Message, NullId, Policy, RawJson, RequestId, ScalarParams, SyntaxError, decode,
+    CallError, DecodeError, ErrorCode, ExtraMembers, Id, InvalidKind, JsonRpcError,
+    JsonRpcResponse, Kind, Member, Message, NullId, OldResponses, Policy, RawJson, RequestId,
+    ScalarParams, SyntaxError, decode,
 };
 use support::{invalid, read, request};
 
@@ -266,6 +267,89 @@ fn a_malformed_response_is_refused_and_never_answered() {
     ] {
         assert!(!invalid(text).wants_answer(), "{text}");
     }
+}
+
+/// What `text` is read as by a client that accepts old responses.
+fn read_as_old(text: &str) -> Message<'_> {
+    let mut policy = Policy::default();
+    policy.old_responses = OldResponses::Accept;
+    decode(text.as_bytes(), &policy)
+}
+
+#[test]
+fn a_null_beside_the_other_outcome_is_accepted_by_policy_only() {
+    let error = r#"{"code":1,"message":"x"}"#;
+    for (members, result) in [
+        (r#""result":3,"error":null"#.to_owned(), Some("3")),
+        (r#""error" : null , "result" : [3]"#.to_owned(), Some("[3]")),
+        (
+            r#""result":null,"\u0065rror":null"#.to_owned(),
+            Some("null"),
+        ),
+        (format!(r#""result":null,"error":{error}"#), None),
+        (format!(r#""error":{error},"result":null"#), None),
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":7,{members}}}"#);
+        assert_eq!(invalid(&text).cause, DecodeError::TwoOutcomes, "{text}");
+        let batch = format!("[{text},{text}]");
+        let Message::Batch(mut entries) = read_as_old(&batch) else {
+            panic!("{batch}");
+        };
+        entries.push(read_as_old(&text));
+        for entry in entries {
+            let Message::Response(response) = entry else {
+                panic!("{text} is read as {entry:?}");
+            };
+            assert_eq!(response.id.as_str(), "7");
+            match (response.outcome, result) {
+                (Ok(found), Some(result)) => assert_eq!(found.as_str(), result),
+                (Err(found), None) => assert_eq!((found.code.into(), &*found.message), (1, "x")),
+                (outcome, _) => panic!("{text} has {outcome:?}"),
+            }
+        }
+        // The owned type knows no policy.
+        serde_json::from_str::<JsonRpcResponse>(&text).unwrap_err();
+    }
+}
+
+#[test]
+fn what_no_server_means_is_refused_whatever_the_policy() {
+    for (members, cause) in [
+        (
+            r#""id":7,"result":3,"error":{"code":1,"message":"x"}"#,
+            Some(DecodeError::TwoOutcomes),
+        ),
+        (
+            r#""id":7,"result":false,"error":false"#,
+            Some(DecodeError::TwoOutcomes),
+        ),
+        (r#""id":7,"result":null,"error":"x""#, None),
+        (r#""id":7,"result":null,"error":{"code":1}"#, None),
+        (r#""id":7,"error":null"#, None),
+        (
+            r#""id":7,"result":3,"error":null,"error":null"#,
+            Some(DecodeError::Duplicate {
+                member: Member::Error,
+            }),
+        ),
+        (
+            r#""result":3,"error":null"#,
+            Some(DecodeError::Missing { member: Member::Id }),
+        ),
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0",{members}}}"#);
+        invalid(&text);
+        let Message::Invalid(refused) = read_as_old(&text) else {
+            panic!("{text} is refused");
+        };
+        assert!(!refused.wants_answer(), "{text}");
+        match cause {
+            Some(cause) => assert_eq!(refused.cause, cause, "{text}"),
+            None => assert_ne!(refused.cause, DecodeError::TwoOutcomes, "{text}"),
+        }
+    }
+    let old = r#"{"id":7,"result":3,"error":null}"#;
+    assert!(matches!(read_as_old(old), Message::Invalid(_)));
 }
 
 /// Proves: C32

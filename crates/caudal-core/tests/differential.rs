@@ -55,12 +55,14 @@ fn object() -> impl Strategy<Value = String> {
         3 => prop_oneof![Just("\"m\""), Just("\" \""), Just("\"\\u006d\"")]
             .prop_map(|name| (r#""method""#.to_owned(), name.to_owned())),
         2 => json().prop_map(|value| (r#""params""#.to_owned(), value)),
-        1 => json().prop_map(|value| (r#""result""#.to_owned(), value)),
+        1 => prop_oneof![3 => json(), 1 => Just("null".to_owned())]
+            .prop_map(|value| (r#""result""#.to_owned(), value)),
         1 => prop_oneof![
                 Just(r#"{"code":-32601,"message":"no"}"#.to_owned()),
                 Just(r#"{"code":1,"message":"no","data":null}"#.to_owned()),
                 Just(r#"{"code":1.0,"message":"no"}"#.to_owned()),
                 Just(r#"{"code":1,"code":1,"message":"no"}"#.to_owned()),
+                Just("null".to_owned()),
                 json(),
             ].prop_map(|value| (r#""error""#.to_owned(), value)),
         1 => (string(), json()),
@@ -77,10 +79,30 @@ fn object() -> impl Strategy<Value = String> {
     })
 }
 
+/// A response with both outcomes, one of them null as a rule.
+fn two_outcomes() -> impl Strategy<Value = String> {
+    let error = || Just(r#"{"code":-32601,"message":"no"}"#.to_owned());
+    let null = || Just("null".to_owned());
+    let result = prop_oneof![null(), json()];
+    let error = prop_oneof![3 => null(), 3 => error(), 1 => json()];
+    (result, error, any::<bool>()).prop_map(|(result, error, swapped)| {
+        let outcomes = [
+            format!(r#""result":{result}"#),
+            format!(r#""error":{error}"#),
+        ];
+        let [first, last] = outcomes;
+        match swapped {
+            false => format!(r#"{{"jsonrpc":"2.0","id":1,{first},{last}}}"#),
+            true => format!(r#"{{{last}, {first},"id":"1","jsonrpc":"2.0"}}"#),
+        }
+    })
+}
+
 fn message() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => object(),
-        1 => prop::collection::vec(prop_oneof![4 => object(), 1 => json()], 0..5)
+        1 => two_outcomes(),
+        1 => prop::collection::vec(prop_oneof![4 => object(), 1 => two_outcomes(), 1 => json()], 0..5)
             .prop_map(|entries| format!(" [{}] ", entries.join(","))),
         1 => json(),
     ]

@@ -11,7 +11,8 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use caudal_core::{
-    CallError, CallId, CloseReason, FrameError, IdFormat, Message, Pending, Policy, decode,
+    CallError, CallId, CloseReason, FrameError, IdFormat, Message, OldResponses, Pending, Policy,
+    decode,
 };
 use proptest::prelude::*;
 
@@ -104,6 +105,51 @@ fn ids_are_compared_as_json_values() {
         .to_uppercase()
         .replace(r"\U002D", r"\u002d");
     assert_eq!(reply(&mut pending, &escaped), Some("call"));
+}
+
+#[test]
+fn an_id_that_comes_back_as_a_string_is_accepted_by_choice_only() {
+    let table = |format, old| Pending::new(8, format, Instant::now()).with_old_responses(old);
+    let mut strict = table(IdFormat::Integer, OldResponses::Reject);
+    strict.insert("call", None).unwrap();
+    assert_eq!(reply(&mut strict, "\"1\""), None);
+    assert_eq!(reply(&mut strict, "1"), Some("call"));
+
+    let mut old = table(IdFormat::Integer, OldResponses::Accept);
+    for call in ["first", "second", "third"] {
+        old.insert(call, None).unwrap();
+    }
+    for foreign in [
+        "\"\"",
+        "\"x\"",
+        "\"0\"",
+        "\"-1\"",
+        "\"+1\"",
+        "\"01\"",
+        "\" 1\"",
+        "\"1 \"",
+        "\"1.0\"",
+        "\"1e0\"",
+        "\"4\"",
+        "\"18446744073709551617\"",
+        r#""\"1\"""#,
+        "null",
+    ] {
+        assert_eq!(reply(&mut old, foreign), None, "{foreign}");
+    }
+    assert_eq!(reply(&mut old, "\"1\""), Some("first"));
+    assert_eq!(reply(&mut old, "\"1\""), None, "an answer counts once");
+    assert_eq!(reply(&mut old, "1"), None);
+    assert_eq!(reply(&mut old, r#""\u0032""#), Some("second"));
+    assert_eq!(reply(&mut old, "3.0"), Some("third"));
+
+    // A UUID is a string in any case, and no number stands for one.
+    let mut old = table(IdFormat::Uuid, OldResponses::Accept);
+    let id = old.insert("call", None).unwrap().to_string();
+    for foreign in ["1", "\"1\"", "\"0\""] {
+        assert_eq!(reply(&mut old, foreign), None, "{foreign}");
+    }
+    assert_eq!(reply(&mut old, &id), Some("call"));
 }
 
 #[test]

@@ -208,7 +208,8 @@ mod watched;
 
 pub use caudal_core::{
     CallError, CloseReason, CorrelationId, EncodeError, ErrorCode, ErrorDetail, ExtraMembers,
-    FrameError, Framing, Id, IdFormat, JsonRpcError, NullId, Policy, RequestId, ScalarParams,
+    FrameError, Framing, Id, IdFormat, JsonRpcError, NullId, OldResponses, Policy, RequestId,
+    ScalarParams,
 };
 pub use config::{Config, Limits};
 pub use connect::{Connect, connect};

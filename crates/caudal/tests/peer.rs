@@ -15,8 +15,8 @@ use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use caudal::{
-    CallError, Cancel, Config, Context, Dialect, IdFormat, JsonRpcError, Method, Peer, Router,
-    State,
+    CallError, Cancel, Config, Context, Dialect, IdFormat, JsonRpcError, Method, OldResponses,
+    Peer, Router, State,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -993,6 +993,73 @@ async fn an_invalid_answer_fails_its_call_and_no_other() {
     let (good, bad, ()) = tokio::join!(good, bad, answer);
     assert!(matches!(bad, Err(CallError::Response(_))), "{bad:?}");
     assert_eq!(good.unwrap(), 1);
+}
+
+/// Two old answers, one with a result and one with an error, and what becomes of the calls.
+async fn answered_as_of_old(config: Config) -> [Result<i64, CallError>; 2] {
+    let (peer, mut raw) = Raw::serve(Router::new(), config);
+    let short = Duration::from_secs(1);
+    let one = peer.call::<_, i64>("one", ()).timeout(short).into_future();
+    let two = peer.call::<_, i64>("two", ()).timeout(short).into_future();
+    let answer = async {
+        let ids = [raw.json().await, raw.json().await].map(|call| {
+            let id = call["id"].clone();
+            id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+        });
+        let error = json!({"code": 1, "message": "no"});
+        let answers = json!([
+            {"jsonrpc": "2.0", "id": ids[0], "result": 3, "error": null},
+            {"jsonrpc": "2.0", "id": ids[1], "result": null, "error": error},
+        ]);
+        raw.send(&answers.to_string()).await;
+    };
+    let (one, two, ()) = tokio::join!(one, two, answer);
+    [one, two]
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_responses_end_their_calls_by_policy_only() {
+    for format in [IdFormat::Integer, IdFormat::Uuid] {
+        let mut config = Config::default();
+        config.id_format = format;
+        let strict = answered_as_of_old(config.clone()).await;
+        for refused in strict {
+            let error = refused.unwrap_err();
+            match format {
+                // Its id is a string in any case: it is ours.
+                IdFormat::Uuid => assert!(matches!(error, CallError::Response(_)), "{error:?}"),
+                _ => assert!(matches!(error, CallError::Timeout), "{error:?}"),
+            }
+        }
+        config.policy.old_responses = OldResponses::Accept;
+        let [one, two] = answered_as_of_old(config).await;
+        assert_eq!(one.unwrap(), 3);
+        let Err(CallError::Remote(error)) = two else {
+            panic!("{two:?}");
+        };
+        assert_eq!(error.code, 1);
+    }
+}
+
+/// Its first bytes tell whose answer it is.
+#[tokio::test]
+async fn an_old_response_that_is_too_large_fails_its_call() {
+    let mut config = Config::default();
+    config.policy.max_message = 100;
+    config.policy.old_responses = OldResponses::Accept;
+    let (peer, mut raw) = Raw::serve(Router::new(), config);
+    let call = peer.call::<_, String>("m", ()).into_future();
+    let answer = async {
+        assert_eq!(raw.json().await["id"], 1);
+        let long = "x".repeat(100);
+        raw.send(&json!({"jsonrpc": "2.0", "id": "1", "error": null, "result": long}).to_string())
+            .await;
+    };
+    let error = tokio::join!(call, answer).0.unwrap_err();
+    assert!(
+        matches!(error, CallError::TooLarge { limit: 100 }),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use super::message::{
 };
 use crate::error::ErrorCode;
 use crate::message::Version;
-use crate::policy::{ExtraMembers, NullId, Policy, ScalarParams};
+use crate::policy::{ExtraMembers, NullId, OldResponses, Policy, ScalarParams};
 use crate::raw::RawJson;
 use crate::scan::{Kind, NotJson, Scanner, SyntaxError, Text, string_value};
 
@@ -246,7 +246,10 @@ impl<'a> Envelope<'a> {
                 Ok(error) => Err(error),
                 Err(fault) => return refuse(fault),
             },
-            (Some(_), Some(_)) => return refuse(DecodeError::TwoOutcomes),
+            (Some(result), Some(error)) => match read_both(result, error, policy) {
+                Ok(outcome) => outcome,
+                Err(fault) => return refuse(fault),
+            },
             (None, None) => return refuse(DecodeError::NoOutcome),
         };
         if policy.extra_members == ExtraMembers::Reject {
@@ -443,6 +446,22 @@ impl<'a> ErrorEnvelope<'a> {
                 return Ok(found);
             }
         }
+    }
+}
+
+/// The outcome of a response with both members: a null beside the other may count as
+/// absent, and two are a result.
+#[cold]
+fn read_both<'a>(
+    result: &'a str,
+    error: &'a str,
+    policy: &Policy,
+) -> Result<Result<RawJson<'a>, ErrorObject<'a>>, DecodeError> {
+    match (Kind::of(result), Kind::of(error)) {
+        _ if policy.old_responses == OldResponses::Reject => Err(DecodeError::TwoOutcomes),
+        (_, Kind::Null) => Ok(Ok(RawJson::scanned(result))),
+        (Kind::Null, _) => read_error(error).map(Err),
+        _ => Err(DecodeError::TwoOutcomes),
     }
 }
 

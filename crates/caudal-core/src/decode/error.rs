@@ -117,7 +117,8 @@ pub enum DecodeError {
     /// A response must have one of the two.
     #[error("a response must have `result` or `error`")]
     NoOutcome,
-    /// A response must not have both.
+    /// A response must not have both, unless one is null and
+    /// [`Policy::old_responses`](crate::Policy::old_responses) accepts that.
     #[error("a response must not have both `result` and `error`")]
     TwoOutcomes,
     /// A message of this type must not have that member.

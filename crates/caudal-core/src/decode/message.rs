@@ -9,7 +9,7 @@ use super::error::{DecodeError, Found, Member};
 use crate::error::{CallError, ErrorCode, JsonRpcError};
 use crate::id::RequestId;
 use crate::message::{JsonRpcNotification, JsonRpcRequest, JsonRpcResponse};
-use crate::policy::ErrorDetail;
+use crate::policy::{ErrorDetail, OldResponses};
 use crate::raw::RawJson;
 use crate::scan::{Kind, string_value};
 
@@ -346,6 +346,45 @@ impl<'a> Id<'a> {
         let (integer, fraction) = self.0.split_once('.').unwrap_or((self.0, ""));
         let whole = fraction.bytes().all(|digit| digit == b'0');
         integer.parse().ok().filter(|_| whole)
+    }
+
+    /// Returns whether a response with this id answers the call `own`.
+    ///
+    /// Ids are compared as JSON values: `1.0` answers call 1. With
+    /// [`OldResponses::Accept`] the string `"1"` does so too.
+    ///
+    /// ```
+    /// use caudal_core::{Id, OldResponses, RequestId};
+    ///
+    /// let (id, own) = (Id::parse("\"1\"")?, RequestId::from(1));
+    /// assert!(!id.answers(&own, OldResponses::Reject));
+    /// assert!(id.answers(&own, OldResponses::Accept));
+    /// # Ok::<(), caudal_core::DecodeError>(())
+    /// ```
+    #[must_use]
+    pub fn answers(self, own: &RequestId, old: OldResponses) -> bool {
+        match own {
+            RequestId::Number(number) => self.call_number(old) == Some(*number),
+            RequestId::String(string) => self.as_string().is_some_and(|id| id == *string),
+        }
+    }
+
+    /// Returns the number of the call that a response with this id answers.
+    #[inline]
+    pub(crate) fn call_number(self, old: OldResponses) -> Option<i64> {
+        match self.as_i64() {
+            None if old == OldResponses::Accept => self.quoted_integer(),
+            number => number,
+        }
+    }
+
+    /// Returns the integer that a string spells in the way in which it would be sent.
+    #[cold]
+    fn quoted_integer(self) -> Option<i64> {
+        let string = self.as_string()?;
+        let number: i64 = string.parse().ok()?;
+        // `+1` and `01` are numbers to `parse`.
+        (number.to_string() == *string).then_some(number)
     }
 
     /// The string, with its escapes undone, if it is one.

@@ -11,6 +11,10 @@ use crate::id::RequestId;
 
 /// The answer to a request: a result or an error, never both, never neither.
 ///
+/// Reading one knows no [`Policy`](crate::Policy): a null beside the other member is
+/// refused. Read what an old server sends with [`decode`](crate::decode::decode) and
+/// [`OldResponses::Accept`](crate::OldResponses::Accept), and convert it.
+///
 /// ```
 /// use caudal_core::{JsonRpcError, JsonRpcResponse, RequestId};
 ///

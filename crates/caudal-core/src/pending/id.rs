@@ -10,6 +10,7 @@ use crate::decode::Id;
 use crate::encode::{put_plain, sealed};
 use crate::entropy;
 use crate::id::RequestId;
+use crate::policy::OldResponses;
 
 /// What the ids of our own calls look like; chosen once per connection.
 ///
@@ -91,6 +92,8 @@ impl sealed::WireId for CallId {
 #[derive(Debug)]
 pub(super) struct Keys {
     format: IdFormat,
+    /// The choice for strings that spell a number.
+    pub(super) old: OldResponses,
     ring: Ring,
     /// Hides the slot in a UUID.
     mask: u32,
@@ -100,6 +103,7 @@ impl Keys {
     pub(super) fn new(format: IdFormat) -> Self {
         Self {
             format,
+            old: OldResponses::default(),
             ring: Ring::default(),
             #[expect(clippy::cast_possible_truncation, reason = "any 32 bits will do")]
             mask: entropy::random_u64() as u32,
@@ -148,7 +152,7 @@ impl Keys {
     /// The key that a response's id stands for, if it can be one of ours.
     pub(super) fn read(&self, id: Id<'_>) -> Option<u128> {
         match self.format {
-            IdFormat::Integer => u128::try_from(id.as_i64()?).ok(),
+            IdFormat::Integer => u128::try_from(id.call_number(self.old)?).ok(),
             IdFormat::Uuid => Uuid::parse(&id.as_string()?),
         }
     }

@@ -26,6 +26,7 @@ use wheel::Wheel;
 
 use crate::decode::Id;
 use crate::error::{CallError, CloseReason};
+use crate::policy::OldResponses;
 
 /// The calls of one connection that wait for an answer.
 ///
@@ -96,6 +97,24 @@ impl<W> Pending<W> {
             wheel: Wheel::new(now),
             closed: None,
         }
+    }
+
+    /// Returns the table with another choice for ids that come back as strings:
+    /// [`OldResponses::Accept`] lets `"1"` answer call 1. The default is to reject them.
+    ///
+    /// ```
+    /// # use std::time::Instant;
+    /// # use caudal_core::{Id, IdFormat, OldResponses, Pending};
+    /// let pending = Pending::new(8, IdFormat::Integer, Instant::now());
+    /// let mut pending = pending.with_old_responses(OldResponses::Accept);
+    /// pending.insert("waiter", None)?;
+    /// assert_eq!(pending.take(Id::parse("\"1\"")?), Some("waiter"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn with_old_responses(mut self, old: OldResponses) -> Self {
+        self.ids.old = old;
+        self
     }
 
     /// How many calls wait.
@@ -177,7 +196,8 @@ impl<W> Pending<W> {
     /// The waiter for a response with this id; it waits no longer.
     ///
     /// A late, repeated or foreign id finds nobody. Ids are compared as JSON
-    /// values: `1.0` is `1`, and `"1"` is not.
+    /// values: `1.0` is `1`, and `"1"` is not, unless
+    /// [`with_old_responses`](Self::with_old_responses) says otherwise.
     ///
     /// ```
     /// # use std::time::Instant;

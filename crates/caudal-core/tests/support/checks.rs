@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use caudal_core::decode::Entries;
 use caudal_core::{
     CallError, Decoder, ErrorDetail, ExtraMembers, FrameError, FrameReader, Framing, Id, IdFormat,
-    JsonRpcError, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Message, NullId, Pending,
-    Policy, ScalarParams, decode, encode,
+    JsonRpcError, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Message, NullId,
+    OldResponses, Pending, Policy, ScalarParams, decode, encode,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::oracle::{self, Verdict};
 
 /// The policies under which every input is judged.
-pub fn policies() -> [Policy; 3] {
+pub fn policies() -> [Policy; 4] {
     let lenient = Policy::default();
     let mut strict = Policy::default();
     strict.null_id = NullId::Reject;
@@ -28,7 +28,10 @@ pub fn policies() -> [Policy; 3] {
     tight.max_batch = 2;
     tight.max_id = 4;
     tight.scalar_params = ScalarParams::Accept;
-    [lenient, strict, tight]
+    let mut old = Policy::default();
+    old.old_responses = OldResponses::Accept;
+    old.extra_members = ExtraMembers::Reject;
+    [lenient, strict, tight, old]
 }
 
 /// The decoder and the oracle say the same; reading params ahead changes
@@ -302,52 +305,86 @@ pub fn read_all(
     all
 }
 
-/// Whatever arrives as answers, every call settles once.
+/// Whatever arrives as answers, every call settles once, and by none but its own.
 pub fn answers(bytes: &[u8]) {
-    for format in [IdFormat::Integer, IdFormat::Uuid] {
-        let start = Instant::now();
-        let mut pending = Pending::new(4, format, start);
-        let mut settled = [0; 4];
-        for call in 0..4_usize {
-            let deadline = start + Duration::from_millis(call as u64);
-            pending.insert(call, Some(deadline)).expect("there is room");
-        }
-        for (count, line) in bytes.split(|b| *b == b'\n').enumerate() {
-            let message = decode(line, &Policy::default());
-            let entries = match &message {
-                Message::Batch(entries) => entries.as_slice(),
-                single => std::slice::from_ref(single),
-            };
-            for entry in entries {
-                settle(entry, &mut pending, &mut settled);
-            }
-            if count == 1 {
-                for (_, call) in pending.expire(start + Duration::from_millis(1)) {
-                    settled[call] += 1;
-                }
-            }
-        }
-        for (call, error) in pending.close(caudal_core::CloseReason::remote()) {
-            assert!(error.is_fatal());
-            settled[call] += 1;
-        }
-        assert_eq!(settled, [1; 4]);
-        assert!(pending.is_empty());
+    for old in [OldResponses::Reject, OldResponses::Accept] {
+        answers_in(bytes, IdFormat::Integer, old);
+        answers_in(bytes, IdFormat::Uuid, old);
     }
 }
 
-fn settle(message: &Message<'_>, pending: &mut Pending<usize>, settled: &mut [i32; 4]) {
-    let Message::Response(response) = message else {
-        return;
+fn answers_in(bytes: &[u8], format: IdFormat, old: OldResponses) {
+    let mut policy = Policy::default();
+    policy.old_responses = old;
+    let start = Instant::now();
+    let mut calls = Calls {
+        pending: Pending::new(4, format, start).with_old_responses(old),
+        ids: Vec::new(),
+        settled: [0; 4],
+        format,
+        old,
     };
-    if let Err(error) = &response.outcome {
-        let wire = JsonRpcError::from(error.clone());
-        assert_eq!(wire.code, error.code);
-        assert!(!CallError::from(wire).is_fatal());
+    for call in 0..4_usize {
+        let deadline = start + Duration::from_millis(call as u64);
+        let id = calls.pending.insert(call, Some(deadline));
+        calls.ids.push(id.expect("there is room").to_string());
     }
-    if let Some(call) = pending.take(response.id) {
-        settled[call] += 1;
-        assert_eq!(pending.take(response.id), None, "an answer counts once");
-        assert_eq!(pending.take(Id::NULL), None);
+    for (count, line) in bytes.split(|b| *b == b'\n').enumerate() {
+        let message = decode(line, &policy);
+        let entries = match &message {
+            Message::Batch(entries) => entries.as_slice(),
+            single => std::slice::from_ref(single),
+        };
+        for entry in entries {
+            calls.settle(entry);
+        }
+        if count == 1 {
+            for (_, call) in calls.pending.expire(start + Duration::from_millis(1)) {
+                calls.settled[call] += 1;
+            }
+        }
+    }
+    for (call, error) in calls.pending.close(caudal_core::CloseReason::remote()) {
+        assert!(error.is_fatal());
+        calls.settled[call] += 1;
+    }
+    assert_eq!(calls.settled, [1; 4]);
+    assert!(calls.pending.is_empty());
+}
+
+/// Four calls, and how often each has settled.
+struct Calls {
+    pending: Pending<usize>,
+    ids: Vec<String>,
+    settled: [i32; 4],
+    format: IdFormat,
+    old: OldResponses,
+}
+
+impl Calls {
+    fn settle(&mut self, message: &Message<'_>) {
+        let Message::Response(response) = message else {
+            return;
+        };
+        if let Err(error) = &response.outcome {
+            let wire = JsonRpcError::from(error.clone());
+            assert_eq!(wire.code, error.code);
+            assert!(!CallError::from(wire).is_fatal());
+        }
+        let id = response.id.as_str();
+        let open = |call: &usize| self.settled[*call] == 0;
+        let is_own = |call: &usize| oracle::answers(&self.ids[*call], id, self.format, self.old);
+        let expected = (0..4).filter(open).find(is_own);
+        let taken = self.pending.take(response.id);
+        assert_eq!(taken, expected, "{id} for {:?}", self.ids);
+        if let Some(call) = taken {
+            self.settled[call] += 1;
+            assert_eq!(
+                self.pending.take(response.id),
+                None,
+                "an answer counts once"
+            );
+            assert_eq!(self.pending.take(Id::NULL), None);
+        }
     }
 }

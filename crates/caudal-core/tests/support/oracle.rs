@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use caudal_core::{ExtraMembers, NullId, Policy, ScalarParams};
+use caudal_core::{ExtraMembers, IdFormat, NullId, OldResponses, Policy, ScalarParams};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -187,6 +187,11 @@ fn judge_entry(entry: &str, around: usize, policy: &Policy) -> Verdict {
         let Some(id) = id.map(str::to_owned) else {
             return refuse(-32600, Some("id"), false);
         };
+        // A null says nothing where the other member stands beside it.
+        let both = result.is_some() && error.is_some();
+        let old = both && policy.old_responses == OldResponses::Accept;
+        let error = error.filter(|error| !(old && *error == "null"));
+        let result = result.filter(|result| !(old && *result == Node::Null && error.is_some()));
         let verdict = match (result, error) {
             (Some(_), Some(_)) => return refuse(-32600, None, false),
             (Some(result), _) => Verdict::Success(id, result),
@@ -226,6 +231,22 @@ fn judge_entry(entry: &str, around: usize, policy: &Policy) -> Verdict {
     match id {
         Some(id) => Verdict::Request(id.to_owned(), name, params),
         None => Verdict::Notification(name, params),
+    }
+}
+
+/// Whether a response with the id `id` answers the call `own`, both as JSON text.
+pub fn answers(own: &str, id: &str, format: IdFormat, old: OldResponses) -> bool {
+    let string = match parse(id) {
+        Some(Node::String(string)) => Some(string),
+        _ => None,
+    };
+    match (format, string) {
+        (IdFormat::Integer, Some(string)) => old == OldResponses::Accept && string == own,
+        (IdFormat::Integer, None) => match id.split_once('.') {
+            Some((whole, fraction)) => whole == own && fraction.trim_matches('0').is_empty(),
+            None => id == own,
+        },
+        (_, string) => string.is_some_and(|s| format!("{s:?}").eq_ignore_ascii_case(own)),
     }
 }
 

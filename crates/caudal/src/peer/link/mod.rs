@@ -157,7 +157,8 @@ impl Link {
         extensions: Extensions,
     ) -> Self {
         let now = Instant::now().into_std();
-        let pending = Pending::new(config.limits.pending, config.id_format, now);
+        let pending = Pending::new(config.limits.pending, config.id_format, now)
+            .with_old_responses(config.policy.old_responses);
         let output = AtomicUsize::new(config.limits.output);
         Self {
             config,

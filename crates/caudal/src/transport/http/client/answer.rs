@@ -86,11 +86,12 @@ impl Calls {
         self.first.iter().chain(&self.rest)
     }
 
-    fn answered(&mut self, id: Id<'_>) {
-        if self.first.as_ref().is_some_and(|own| is_same(id, own)) {
+    fn answered(&mut self, id: Id<'_>, policy: &Policy) {
+        let is_own = |own: &RequestId| id.answers(own, policy.old_responses);
+        if self.first.as_ref().is_some_and(is_own) {
             self.first = None;
         } else {
-            let place = self.rest.iter().position(|own| is_same(id, own));
+            let place = self.rest.iter().position(is_own);
             place.map(|place| self.rest.swap_remove(place));
         }
     }
@@ -156,18 +157,18 @@ impl Calls {
                 self.fail_as_told(error, frames);
                 return true;
             }
-            Message::Response(response) => self.answered(response.id),
+            Message::Response(response) => self.answered(response.id, policy),
             Message::Batch(entries) => {
                 if !entries.iter().all(is_message) {
-                    return self.take_good(text, &entries, frames);
+                    return self.take_good(text, &entries, policy, frames);
                 }
-                self.take_entries(&entries);
+                self.take_entries(&entries, policy);
             }
             Message::Invalid(invalid) => {
                 if invalid.kind != InvalidKind::Response || invalid.id.is_null() {
                     return false;
                 }
-                self.answered(invalid.id);
+                self.answered(invalid.id, policy);
             }
             _ => {}
         }
@@ -175,11 +176,11 @@ impl Calls {
         true
     }
 
-    fn take_entries(&mut self, entries: &[Message<'_>]) {
+    fn take_entries(&mut self, entries: &[Message<'_>], policy: &Policy) {
         for entry in entries {
             match entry {
-                Message::Response(response) => self.answered(response.id),
-                Message::Invalid(invalid) => self.answered(invalid.id),
+                Message::Response(response) => self.answered(response.id, policy),
+                Message::Invalid(invalid) => self.answered(invalid.id, policy),
                 _ => {}
             }
         }
@@ -191,6 +192,7 @@ impl Calls {
         &mut self,
         text: &Bytes,
         entries: &[Message<'_>],
+        policy: &Policy,
         frames: &mut VecDeque<Bytes>,
     ) -> bool {
         let texts: Vec<&RawValue> = serde_json::from_slice(text).unwrap_or_default();
@@ -201,7 +203,7 @@ impl Calls {
                 continue;
             }
             good = true;
-            self.take_entries(std::slice::from_ref(entry));
+            self.take_entries(std::slice::from_ref(entry), policy);
             frames.push_back(text.slice_ref(text_of_it.get().as_bytes()));
         }
         good
@@ -271,13 +273,6 @@ fn is_message(entry: &Message<'_>) -> bool {
     !matches!(entry, Message::Invalid(invalid) if invalid.kind != InvalidKind::Response)
 }
 
-fn is_same(id: Id<'_>, own: &RequestId) -> bool {
-    match own {
-        RequestId::Number(number) => id.as_i64() == Some(*number),
-        RequestId::String(string) => id.as_string().is_some_and(|id| id == *string),
-    }
-}
-
 /// The events ended without the answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the response ended before the answer")]
@@ -296,17 +291,21 @@ pub(crate) fn is_events(headers: &HeaderMap) -> bool {
 mod tests {
     use std::io;
 
-    use caudal_core::JsonRpcError;
+    use caudal_core::{JsonRpcError, OldResponses};
     use serde_json::json;
 
     use super::*;
 
     fn settle(sent: &str, status: u16, text: &'static str) -> Vec<String> {
+        settle_by(&Policy::default(), sent, status, text)
+    }
+
+    fn settle_by(policy: &Policy, sent: &str, status: u16, text: &'static str) -> Vec<String> {
         let mut calls = Calls::of(sent.as_bytes());
         let mut frames = VecDeque::new();
         let status = StatusCode::from_u16(status).unwrap();
         let text = Bytes::from_static(text.as_bytes());
-        calls.settle(status, &text, &Policy::default(), &mut frames);
+        calls.settle(status, &text, policy, &mut frames);
         assert!(calls.is_empty());
         let text = |frame: Bytes| String::from_utf8(frame.to_vec()).unwrap();
         frames.into_iter().map(text).collect()
@@ -418,6 +417,29 @@ mod tests {
         let error = fault.get_ref().unwrap().downcast_ref::<JsonRpcError>();
         let told = JsonRpcError::with_data(-32600, "m", json!([1]));
         assert_eq!(error, Some(&told));
+    }
+
+    #[test]
+    fn an_old_answer_is_one_by_policy_only() {
+        let mut old = Policy::default();
+        old.old_responses = OldResponses::Accept;
+        for answer in [
+            r#"{"jsonrpc":"2.0","id":"7","result":1}"#,
+            r#"{"jsonrpc":"2.0","id":"7","result":1,"error":null}"#,
+            r#"[{"jsonrpc":"2.0","id":"7","result":null,"error":{"code":1,"message":"no"}}]"#,
+        ] {
+            assert_eq!(settle_by(&old, CALL, 200, answer), [answer]);
+            let strict = settle(CALL, 200, answer);
+            assert_eq!(strict.len(), 2, "{strict:?}");
+            assert!(strict[1].contains("-32010"), "{strict:?}");
+        }
+        // It says what was wrong with the request, and has no id to say with which.
+        let error =
+            r#"{"jsonrpc":"2.0","id":null,"result":null,"error":{"code":1,"message":"no"}}"#;
+        let own = r#"{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}"#;
+        assert_eq!(settle_by(&old, CALL, 500, error), [own]);
+        let strict = settle(CALL, 500, error);
+        assert!(strict[0].contains("-32010"), "{strict:?}");
     }
 
     #[test]
