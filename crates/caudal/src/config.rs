@@ -7,8 +7,8 @@ use std::time::Duration;
 use caudal_core::{IdFormat, Policy};
 
 use crate::dialect::Dialect;
-use crate::tap::Tap;
-use crate::trace::TracePlace;
+use crate::observe::tap::Tap;
+use crate::observe::trace::TracePlace;
 
 /// How a connection behaves. One value serves all three ways to get one:
 /// [`serve`](crate::serve()), [`connect`](crate::connect()) and

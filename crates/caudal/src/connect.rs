@@ -5,19 +5,22 @@ use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::connection;
+#[cfg(feature = "http")]
+use super::http;
+use super::transport;
 use crate::config::Config;
+use crate::connection::{Reconnect, Told};
 use crate::endpoint::{Address, Endpoint, EndpointError};
 #[cfg(feature = "http")]
 use crate::endpoint::{Downlink, Target};
 use crate::error::Error;
 use crate::extensions::Extensions;
-use crate::handler::BoxFuture;
-use crate::peer::{self, Peer, Reconnect, Told};
-use crate::reconnect::{Backoff, Gap};
+use crate::peer::Peer;
+use crate::peer::{Backoff, Gap};
 use crate::router::Router;
-#[cfg(feature = "http")]
-use crate::transport::http;
-use crate::transport::{self, Transport};
+use crate::router::handler::BoxFuture;
+use crate::transport::Transport;
 
 /// Connects to an [`Endpoint`], or to its text.
 ///
@@ -59,7 +62,7 @@ pub struct Connect {
     #[cfg(feature = "http")]
     http: http::ClientOptions,
     #[cfg(feature = "webhook")]
-    webhook: Option<transport::webhook::Receiver>,
+    webhook: Option<http::session::webhook::Receiver>,
 }
 
 impl Connect {
@@ -85,7 +88,7 @@ impl Connect {
     /// Lets an HTTP server speak first: its messages come to this receiver, whatever
     /// the fragment of the address says.
     #[cfg(feature = "webhook")]
-    pub fn webhook(mut self, receiver: &transport::webhook::Receiver) -> Self {
+    pub fn webhook(mut self, receiver: &http::session::webhook::Receiver) -> Self {
         self.webhook = Some(receiver.clone());
         self
     }
@@ -169,7 +172,8 @@ impl IntoFuture for Connect {
                 told: self.told,
             });
             let (router, extensions) = (Arc::new(self.router), Extensions::default());
-            let link = peer::start(transport, router, config, reconnect, extensions, |_| None);
+            let link =
+                connection::start(transport, router, config, reconnect, extensions, |_| None);
             Ok(Peer::owning(link))
         })
     }
@@ -192,7 +196,7 @@ struct Dial {
     #[cfg(feature = "http")]
     http: http::ClientOptions,
     #[cfg(feature = "webhook")]
-    webhook: Option<transport::webhook::Receiver>,
+    webhook: Option<http::session::webhook::Receiver>,
 }
 
 /// Opens a transport to an endpoint.
@@ -259,20 +263,20 @@ async fn open_url(
     let opened = match dial.endpoint.address() {
         #[cfg(feature = "webhook")]
         Address::Http { .. } if let Some(receiver) = &dial.webhook => {
-            transport::webhook::connect(target, options, config, receiver).await
+            http::session::webhook::connect(target, options, config, receiver).await
         }
         #[cfg(feature = "ws")]
-        Address::WebSocket { .. } => transport::ws::connect(target, options, config).await,
+        Address::WebSocket { .. } => http::ws::connect(target, options, config).await,
         #[cfg(feature = "sse")]
         Address::Http {
             downlink: Downlink::Sse,
             ..
-        } => transport::sse::connect(target, options, config).await,
+        } => http::session::sse::connect(target, options, config).await,
         #[cfg(feature = "polling")]
         Address::Http {
             downlink: Downlink::Poll,
             ..
-        } => transport::polling::connect(target, options, config).await,
+        } => http::session::polling::connect(target, options, config).await,
         Address::Http {
             downlink: Downlink::None,
             ..

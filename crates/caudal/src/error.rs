@@ -6,8 +6,8 @@ use std::io;
 use caudal_core::EncodeError;
 use thiserror::Error;
 
+use crate::call::incident::Chain;
 use crate::endpoint::{Address, Downlink, Endpoint, EndpointError};
-use crate::incident::Chain;
 
 /// Why a server does not listen, or a client is not connected.
 ///

@@ -173,70 +173,51 @@ compile_error!(
     "caudal runs on Unix: its transports need descriptors, process groups and Unix sockets"
 );
 
-mod alone;
-mod batch;
+mod call;
 mod config;
 mod connect;
-mod context;
+mod connection;
 mod dialect;
-mod dispatch;
 mod endpoint;
 mod error;
-mod event;
 mod extensions;
-pub mod handler;
-mod hub;
-mod incident;
-pub mod layer;
-#[cfg(feature = "metrics")]
-mod metrics;
-mod params;
+#[cfg(feature = "http")]
+pub mod http;
+mod observe;
 mod peer;
-mod pool;
-mod reconnect;
 mod router;
 mod server;
-mod state;
-mod stats;
-mod tap;
-mod time;
-mod together;
-mod trace;
 pub mod transport;
-mod turn;
-mod watched;
 
+pub use self::call::incident::internal;
+pub use self::config::{Config, Limits};
+pub use self::connect::{Connect, connect};
+pub use self::dialect::{Cancel, Dialect, Progress};
+pub use self::endpoint::{Address, Downlink, Endpoint, EndpointError};
+pub use self::error::Error;
+pub use self::extensions::Extensions;
+#[cfg(feature = "webhook")]
+pub use self::http::session::webhook;
+#[cfg(feature = "tls")]
+pub use self::http::tls;
+pub use self::observe::stats::Stats;
+pub use self::observe::tap::{Direction, Redacted, Tap};
+pub use self::observe::trace::{TraceContext, TracePlace};
+pub use self::peer::{
+    Backoff, Batch, BatchReply, Call, CallFuture, Event, Gap, Peer, State, StateWatch,
+};
+pub use self::router::context::Context;
+pub use self::router::handler::{BlockingHandler, IntoMethod, IntoResult, Method};
+pub use self::router::layer::{Incoming, Next, middleware};
+pub use self::router::{RegisterError, Router};
+pub use self::router::{handler, layer};
+pub use self::server::{Serve, Server, serve};
 pub use caudal_core::{
     CallError, CloseReason, CorrelationId, EncodeError, ErrorCode, ErrorDetail, ExtraMembers,
     FrameError, Framing, Id, IdFormat, JsonRpcError, NullId, OldResponses, Policy, RequestId,
     ScalarParams,
 };
-pub use config::{Config, Limits};
-pub use connect::{Connect, connect};
-pub use context::Context;
-pub use dialect::{Cancel, Dialect, Progress};
-pub use endpoint::{Address, Downlink, Endpoint, EndpointError};
-pub use error::Error;
-pub use event::Event;
-pub use extensions::Extensions;
-pub use handler::{BlockingHandler, IntoMethod, IntoResult, Method};
-pub use incident::internal;
-pub use layer::{Incoming, Next, middleware};
-pub use peer::{Batch, BatchReply, Call, CallFuture, Peer};
-pub use reconnect::{Backoff, Gap};
-pub use router::{RegisterError, Router};
 pub use serde_json::value::RawValue;
-pub use server::{Serve, Server, serve};
-pub use state::{State, StateWatch};
-pub use stats::Stats;
-pub use tap::{Direction, Redacted, Tap};
-pub use trace::{TraceContext, TracePlace};
-#[cfg(feature = "http")]
-pub use transport::http;
-#[cfg(feature = "tls")]
-pub use transport::tls;
-#[cfg(feature = "webhook")]
-pub use transport::webhook;
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use super::link::{Begun, CallOptions, Link};
-use crate::time::after;
+use crate::connection::deadline::after;
+use crate::connection::link::{Begun, CallOptions, Link};
 
 /// Several calls and notifications that are sent as one message; made by
 /// [`Peer::batch`](crate::Peer::batch).

@@ -16,10 +16,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use super::link::{CallOptions, Extension, Link, SameId};
-use crate::time::after;
-use crate::trace::{TraceContext, TracePlace};
-use crate::watched::shown;
+use crate::connection::SameId;
+use crate::connection::deadline::after;
+use crate::connection::link::{CallOptions, Extension, Link};
+use crate::observe::span::shown;
+use crate::observe::trace::{TraceContext, TracePlace};
 
 /// A call that is about to be made; made by [`Peer::call`](crate::Peer::call).
 ///

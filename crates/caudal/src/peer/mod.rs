@@ -1,23 +1,362 @@
-//! One end of a connection: it calls and is called at the same time.
-//!
-//! [`handle`] is what applications hold; [`call`] is one outgoing call;
-//! [`link`] is what a connection's task and its handles share; [`driver`] is that
-//! task; [`running`] are incoming calls that must wait; [`session`] makes a
-//! connection, and makes it again.
+//! What applications hold of a connection.
 
+mod backoff;
 mod batch;
 mod call;
-mod driver;
-mod handle;
-mod link;
-mod running;
-mod session;
+mod event;
+mod state;
 
-pub use batch::{Batch, BatchReply};
-pub use call::{Call, CallFuture};
-pub use handle::Peer;
-#[cfg(feature = "session")]
-pub(crate) use link::member;
-pub(crate) use link::{Link, Order, SameId};
-pub(crate) use running::run;
-pub(crate) use session::{Reconnect, Told, start};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use caudal_core::{CallError, CloseReason, Framing, encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use crate::config::Config;
+use crate::connection::deadline::after;
+use crate::connection::link::{Link, Order};
+use crate::extensions::Extensions;
+use crate::observe::stats::Stats;
+use crate::router::Router;
+use crate::transport::{Stream, Transport};
+
+pub use self::backoff::{Backoff, Gap};
+pub use self::batch::{Batch, BatchReply};
+pub use self::call::{Call, CallFuture};
+pub use self::event::Event;
+pub use self::state::{State, StateWatch};
+
+/// One end of a connection: it calls the other end, and serves it, at the same
+/// time.
+///
+/// Cheap to clone. When the last handle that [`connect`](crate::connect()),
+/// [`pair`](Self::pair) or [`start`](Self::start) gave out is dropped, the
+/// connection is closed; handles of a [`Context`](crate::Context) do not keep it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+/// use caudal::{Peer, Router};
+///
+/// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+/// let (peer, _server) = Peer::pair(Router::new(), router);
+/// let sum: i64 = peer.call("add", (1, 2)).await?;
+/// assert_eq!(sum, 3);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Peer {
+    link: Arc<Link>,
+    _owner: Option<Arc<Owner>>,
+}
+
+/// Closes the connection when the last of its owners is gone.
+struct Owner(Arc<Link>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.order(Order::Close);
+    }
+}
+
+impl Peer {
+    /// A handle that does not keep the connection.
+    pub(crate) fn of(link: &Arc<Link>) -> Self {
+        Self {
+            link: Arc::clone(link),
+            _owner: None,
+        }
+    }
+
+    /// A handle that keeps it.
+    pub(crate) fn owning(link: Arc<Link>) -> Self {
+        Self {
+            _owner: Some(Arc::new(Owner(Arc::clone(&link)))),
+            link,
+        }
+    }
+
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    /// Runs a connection over any transport, in a task of its own.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+    /// use caudal::transport::Stream;
+    /// use caudal::{Framing, Peer, Router};
+    ///
+    /// let (here, there) = tokio::io::duplex(64 << 10); // any two ends of a pipe
+    /// let stream = |io| Stream::new(io, Framing::Line, 1 << 20);
+    /// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+    /// let _server = Peer::start(stream(there), router);
+    /// let client = Peer::start(stream(here), Router::new());
+    /// assert_eq!(client.call::<_, i64>("add", (1, 2)).await?, 3);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    #[track_caller]
+    pub fn start(transport: impl Transport, router: Router) -> Self {
+        Self::start_with(transport, router, Config::default())
+    }
+
+    /// The same with another configuration.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    #[track_caller]
+    pub fn start_with(transport: impl Transport, router: Router, config: Config) -> Self {
+        let (router, config) = (Arc::new(router), Arc::new(config));
+        let (transport, extensions) = (Box::new(transport), Extensions::default());
+        let link = crate::connection::start(transport, router, config, None, extensions, |_| None);
+        Self::owning(link)
+    }
+
+    /// Two peers that are connected in memory, for tests.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    #[track_caller]
+    pub fn pair(one: Router, other: Router) -> (Self, Self) {
+        Self::pair_with(one, other, &Config::default())
+    }
+
+    /// The same with another configuration, of both.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    #[track_caller]
+    pub fn pair_with(one: Router, other: Router, config: &Config) -> (Self, Self) {
+        let (here, there) = tokio::io::duplex(crate::connection::buffers::SIZE);
+        let limit = config.policy.max_message;
+        let stream = |io| Stream::new(io, Framing::Line, limit).with_remote("memory");
+        (
+            Self::start_with(stream(here), one, config.clone()),
+            Self::start_with(stream(there), other, config.clone()),
+        )
+    }
+
+    /// Calls a method of the other side. Nothing is sent before the call is
+    /// awaited; dropping it then forgets it.
+    ///
+    /// Params are a tuple or a struct; `()` sends none. The result is of any type
+    /// that deserialises; where it is not used, `()` takes a `null`, and
+    /// [`IgnoredAny`](serde::de::IgnoredAny) whatever comes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+    /// # use caudal::{Peer, Router};
+    /// # let router = Router::new()
+    /// #     .method("add", |(a, b): (i64, i64)| Ok(a + b))
+    /// #     .method("reset", || Ok(()));
+    /// # let (peer, _server) = Peer::pair(Router::new(), router);
+    /// let sum: i64 = peer.call("add", (1, 2)).await?;
+    /// assert_eq!(sum, 3);
+    /// peer.call::<_, ()>("reset", ()).await?; // nothing to use
+    /// # Ok(()) }
+    /// ```
+    pub fn call<'a, P: Serialize, T: DeserializeOwned>(
+        &'a self,
+        method: &'a str,
+        params: P,
+    ) -> Call<'a, P, T> {
+        Call::new(&self.link, method, params)
+    }
+
+    /// Calls a method with params that are JSON already, for a result that stays
+    /// so.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use caudal::{Peer, RawValue, Router};
+    ///
+    /// let echo = Router::new().method("echo", |params: Box<RawValue>| Ok(params));
+    /// let (peer, _server) = Peer::pair(Router::new(), echo);
+    /// let params = RawValue::from_string("[1.50]".to_owned())?;
+    /// assert_eq!(peer.call_raw("echo", Some(&params)).await?.get(), "[1.50]");
+    /// # Ok(()) }
+    /// ```
+    pub fn call_raw<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<&'a RawValue>,
+    ) -> Call<'a, Option<&'a RawValue>, Box<RawValue>> {
+        self.call(method, params)
+    }
+
+    /// Sends a notification: returns when it is on its way, which is at once
+    /// unless too much waits to be sent.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
+    /// # use caudal::{Peer, Router};
+    /// # let router = Router::new().notification("log", |(line,): (String,)| eprintln!("{line}"));
+    /// # let (peer, _server) = Peer::pair(Router::new(), router);
+    /// peer.notify("log", ("started",)).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The connection is closed, or the params do not serialise.
+    ///
+    /// # Cancel safety
+    /// If it is dropped before it returns, nothing is sent.
+    pub async fn notify(&self, method: &str, params: impl Serialize) -> Result<(), CallError> {
+        let mut frame = crate::connection::buffers::take();
+        let link = &self.link;
+        link.framing
+            .write(&mut frame, |out| encode::notification(out, method, &params))?;
+        let sent = link.append_now(&frame);
+        // Who waits holds no more than the message.
+        let waits = matches!(sent, Ok(false)).then(|| Box::<[u8]>::from(&*frame));
+        frame.clear();
+        crate::connection::buffers::give(frame);
+        sent?;
+        if let Some(frame) = waits {
+            link.append(None, &frame).await?;
+        }
+        link.stats.notified(1);
+        Ok(())
+    }
+
+    /// Sends a notification that was serialised before, perhaps for many.
+    ///
+    /// Whoever sends it to very many lets other tasks have their turn meanwhile: what is
+    /// on its way already goes out.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    ///
+    /// # Cancel safety
+    /// If it is dropped before it returns, nothing is sent.
+    pub async fn publish(&self, event: &Event) -> Result<(), CallError> {
+        tokio::task::coop::consume_budget().await;
+        let link = &self.link;
+        let frame = event.frame(link.framing);
+        if !link.share(&frame)? {
+            link.append(None, &frame).await?;
+        }
+        link.stats.notified(1);
+        Ok(())
+    }
+
+    /// Several calls and notifications that are sent as one message.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch::new(&self.link)
+    }
+
+    /// Where the connection stands.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.link.state()
+    }
+
+    /// Watches where the connection stands.
+    #[must_use]
+    pub fn watch(&self) -> StateWatch {
+        StateWatch(self.link.watch())
+    }
+
+    /// Returns when the connection has ended, with the reason.
+    ///
+    /// If this side has closed it, [`CloseReason::is_local`] says that all that was
+    /// written has been sent, and over HTTP accepted. If not, the reason is what
+    /// went wrong; an [`io::Error`](std::io::Error) of the kind
+    /// [`TimedOut`](std::io::ErrorKind::TimedOut) if it took too long.
+    pub async fn closed(&self) -> CloseReason {
+        let mut states = self.watch();
+        loop {
+            match states.now() {
+                State::Closed(reason) => return reason,
+                _ => states.changed().await,
+            };
+        }
+    }
+
+    /// Closes the connection: what is written already is sent, calls that wait
+    /// fail, handlers that run are cancelled. [`closed`](Self::closed) says whether
+    /// it could be sent.
+    pub fn close(&self) {
+        self.link.order(Order::Close);
+    }
+
+    /// Closes the connection when all that runs has finished, and at `limit` in
+    /// any case. New requests of the other side are refused meanwhile.
+    pub async fn shutdown(&self, limit: Duration) -> CloseReason {
+        self.link.order(Order::Drain(after(Instant::now(), limit)));
+        self.closed().await
+    }
+
+    /// What the connection has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.link.stats()
+    }
+
+    /// Who is at the other end, as far as the transport knows.
+    #[must_use]
+    pub fn remote(&self) -> Option<&str> {
+        self.link.remote.get().map(String::as_str)
+    }
+
+    /// Values that belong to this connection.
+    #[must_use]
+    pub fn extensions(&self) -> &Extensions {
+        &self.link.extensions
+    }
+}
+
+/// Two handles are equal when they belong to the same connection.
+impl PartialEq for Peer {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.link, &other.link)
+    }
+}
+
+impl Eq for Peer {}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer")
+            .field("remote", &self.remote())
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::{Config, Framing, Peer, Router, Stream};
+    use crate::connection::buffers;
+
+    /// Ten thousand that wait hold their messages, and not a large buffer each.
+    #[tokio::test]
+    async fn who_waits_for_room_holds_only_the_message() {
+        let (io, _other) = tokio::io::duplex(1);
+        let mut config = Config::default();
+        config.limits.output = 1;
+        let stream = Stream::new(io, Framing::Line, 1 << 20);
+        let peer = Peer::start_with(stream, Router::new(), config);
+        peer.notify("fills", ()).await.unwrap();
+        buffers::give(buffers::take());
+        let before = buffers::free();
+        let mut waits = pin!(peer.notify("waits", ()));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(waits.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(buffers::free(), before);
+    }
+}

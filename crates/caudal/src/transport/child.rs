@@ -1,6 +1,6 @@
 //! A child process that is spoken to through its stdin and stdout.
 
-mod will;
+mod exit_policy;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,7 +20,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 
-use self::will::Will;
+use self::exit_policy::Will;
 use super::stream::Stream;
 use super::{ReceiveError, Transport};
 

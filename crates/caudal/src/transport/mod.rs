@@ -6,24 +6,10 @@
 //! it to [`Peer::start`](crate::Peer::start).
 
 mod child;
-#[cfg(feature = "http")]
-pub mod http;
-#[cfg(feature = "polling")]
-pub(crate) mod polling;
-#[cfg(feature = "session")]
-pub(crate) mod session;
-#[cfg(feature = "sse")]
-pub(crate) mod sse;
 mod stdio;
 mod stream;
 pub(crate) mod tcp;
-#[cfg(feature = "tls")]
-pub mod tls;
 mod unix;
-#[cfg(feature = "webhook")]
-pub mod webhook;
-#[cfg(feature = "ws")]
-pub(crate) mod ws;
 
 use std::io;
 use std::task::{Context, Poll};

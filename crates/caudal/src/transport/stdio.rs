@@ -181,7 +181,7 @@ fn block(file: File) -> io::Result<File> {
 
 /// Reads in a thread that nobody waits for: at a terminal it may block for ever.
 fn read_in_thread(mut file: File) -> io::Result<tokio::io::DuplexStream> {
-    let (here, mut there) = tokio::io::duplex(crate::pool::SIZE);
+    let (here, mut there) = tokio::io::duplex(crate::connection::buffers::SIZE);
     let runtime = tokio::runtime::Handle::current();
     let read = move || {
         let mut buffer = vec![0; 8 << 10];

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Sleep, sleep};
 
 use super::{ReceiveError, Transport};
-use crate::pool;
+use crate::connection::buffers;
 
 /// Frames over a byte stream: a socket, a pair of pipes, a serial line, a TLS
 /// session.
@@ -111,18 +111,18 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let buffer = self.frames.buffer_mut();
         if buffer.capacity() == 0 {
-            let mut pooled = pool::take();
+            let mut pooled = buffers::take();
             self.frames.swap_buffer(&mut pooled);
         }
         let buffer = self.frames.buffer_mut();
         if buffer.capacity() - buffer.len() < ROOM {
-            buffer.reserve(pool::SIZE);
+            buffer.reserve(buffers::SIZE);
         }
         let read = pin!(self.io.read_buf(buffer)).poll(cx);
         if read.is_pending() {
             let mut nothing = BytesMut::new();
             if self.frames.swap_buffer(&mut nothing) {
-                pool::give(nothing);
+                buffers::give(nothing);
             }
         }
         read.map_ok(|bytes| {
@@ -148,7 +148,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for Stream<S>
             if sent == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            pool::consume(out, sent);
+            buffers::consume(out, sent);
             self.needs_flush = true;
         }
         if self.needs_flush {

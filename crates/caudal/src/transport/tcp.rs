@@ -41,7 +41,7 @@ pub(super) fn stream(
 }
 
 /// Sets what every socket of ours has.
-pub(super) fn set_up(socket: &TcpStream) -> io::Result<()> {
+pub(crate) fn set_up(socket: &TcpStream) -> io::Result<()> {
     // Writes are coalesced here; the kernel must not wait for more.
     socket.set_nodelay(true)?;
     let keep_alive = TcpKeepalive::new()

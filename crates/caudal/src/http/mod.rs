@@ -1,0 +1,75 @@
+//! JSON-RPC over HTTP: a router as a service.
+//!
+//! ```text
+//! serve   connections, TLS, timeouts, limits
+//!   └→ service   which verb does what
+//!        ├→ guard     who may speak
+//!        ├→ a POST alone: one exchange
+//!        └→ WebSocket, sessions: a peer
+//! ```
+
+pub(crate) mod client;
+mod options;
+pub(crate) mod server;
+#[cfg(feature = "session")]
+pub(crate) mod session;
+#[cfg(feature = "tls")]
+pub mod tls;
+#[cfg(feature = "ws")]
+pub(crate) mod ws;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response};
+
+pub use self::client::dial::ClientOptions;
+#[cfg(any(feature = "ws", feature = "webhook", all(test, feature = "tls")))]
+pub(crate) use self::client::dial::Socket;
+pub use self::client::fault;
+pub use self::client::refusal::StatusError;
+pub use self::options::{Allowed, Authorize, Caller, Options, Secret};
+pub(crate) use self::server::Listener;
+pub use self::server::body::Body;
+#[cfg(any(feature = "sse", feature = "polling"))]
+pub(crate) use self::server::body::Flow;
+#[cfg(feature = "session")]
+pub(crate) use self::server::body::ReadError;
+#[cfg(feature = "session")]
+pub(crate) use self::server::seats::{Most, Seat, Seats, network};
+pub use self::server::service::Http;
+pub use self::server::status::{Reply, StatusPolicy};
+#[cfg(feature = "ws")]
+pub(crate) use self::server::{Lasting, bare};
+#[cfg(feature = "webhook")]
+pub(crate) use self::{client::dial::dial_at, server::body::read, server::service::is_json};
+pub use http::StatusCode;
+pub use http::request::Parts;
+
+/// The type of what is answered.
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A response that carries JSON.
+pub(crate) fn json(status: StatusCode, text: Bytes) -> Response<Body> {
+    with_type(status, JSON, Body::whole(text))
+}
+
+/// A response that tells a person what is wrong.
+pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+    const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+    with_type(status, PLAIN, Body::whole(text))
+}
+
+/// Refuses what there is no room for now.
+pub(crate) fn later(text: &'static str) -> Response<Body> {
+    let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, text);
+    let soon = HeaderValue::from_static("1");
+    response.headers_mut().insert(RETRY_AFTER, soon);
+    response
+}
+
+pub(crate) fn with_type(status: StatusCode, kind: HeaderValue, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}

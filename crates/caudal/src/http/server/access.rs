@@ -1,0 +1,309 @@
+//! Who is let in: `Host`, `Origin`, bearer tokens, and the application's own check.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::OnceLock;
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN,
+    VARY, WWW_AUTHENTICATE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use subtle::ConstantTimeEq as _;
+
+use super::answer::METHODS;
+use super::body::Body;
+use crate::http::options::{Allowed, Options};
+use crate::http::plain;
+
+/// The names under which a server on this machine is reached.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// Checks where a request comes from and what it was sent to.
+#[derive(Debug)]
+pub(super) struct Guard {
+    own: Own,
+    /// The host that was accepted first. Most requests have the same.
+    known: OnceLock<Box<[u8]>>,
+}
+
+/// What a server knows of its own address.
+#[derive(Debug)]
+pub(crate) enum Own {
+    /// Nothing: it is mounted in somebody else's.
+    Nowhere,
+    /// The host that is served, as `Host` writes it.
+    At(String),
+    /// It is every address of the machine, any of which may stand in `Host`: a foreign
+    /// page reaches them by a name of its own, not by a number.
+    Everywhere,
+}
+
+/// What every request is asked for, found in one pass: a look for each costs more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen<'h> {
+    host: Option<&'h HeaderValue>,
+    /// Whether there are two hosts or origins: nobody knows which one the others have
+    /// believed.
+    is_torn: bool,
+    pub(super) origin: Option<&'h HeaderValue>,
+    pub(super) content_type: Option<&'h HeaderValue>,
+    /// Whether the body is said to be packed.
+    pub(super) is_encoded: bool,
+}
+
+impl<'h> Seen<'h> {
+    pub(super) fn of(headers: &'h HeaderMap) -> Self {
+        let mut seen = Self::default();
+        for (name, value) in headers {
+            if name == HOST {
+                seen.is_torn |= seen.host.replace(value).is_some();
+            } else if name == CONTENT_TYPE {
+                seen.content_type = seen.content_type.or(Some(value));
+            } else if name == ORIGIN {
+                seen.is_torn |= seen.origin.replace(value).is_some();
+            } else if name == CONTENT_ENCODING {
+                seen.is_encoded |= !value.as_bytes().eq_ignore_ascii_case(b"identity");
+            }
+        }
+        seen
+    }
+}
+
+impl Guard {
+    pub(super) const fn new(own: Own) -> Self {
+        Self {
+            own,
+            known: OnceLock::new(),
+        }
+    }
+
+    /// Refuses what was not meant for this server, or comes from a foreign page.
+    ///
+    /// # Errors
+    /// The answer, which no page may read.
+    pub(super) fn check(
+        &self,
+        request: &Parts,
+        seen: Seen<'_>,
+        options: &Options,
+    ) -> Result<(), Box<Response<Body>>> {
+        let refuse = |status, text| Err(Box::new(plain(status, text)));
+        let origin = seen.origin;
+        if seen.is_torn {
+            let text = "there may be one Host and one Origin, and not two\n";
+            return refuse(StatusCode::BAD_REQUEST, text);
+        }
+        let Some(host) = host(request, seen) else {
+            return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
+        };
+        if self.known.get().is_none_or(|known| **known != *host) {
+            if !is_host(host) {
+                return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
+            }
+            if !self.knows_host(host, &options.hosts) {
+                let text = "this Host is not served here; the server's `hosts` list may allow it\n";
+                return refuse(StatusCode::FORBIDDEN, text);
+            }
+            let _ = self.known.set(host.into());
+        }
+        if let Some(origin) = origin
+            && !allows_origin(origin, host, &options.origins, self.is_secure(options))
+        {
+            let text = "this Origin is not allowed; the server's `origins` list may allow it\n";
+            return refuse(StatusCode::FORBIDDEN, text);
+        }
+        if origin.is_none() && request.method != Method::POST && is_foreign(request) {
+            let text = "a page of another site may not do this\n";
+            return refuse(StatusCode::FORBIDDEN, text);
+        }
+        Ok(())
+    }
+
+    /// Whether it is known that the server's own pages come over `https`. What is mounted
+    /// does not know, and before what serves `http` there may be a proxy that does not.
+    fn is_secure(&self, options: &Options) -> bool {
+        #[cfg(feature = "tls")]
+        return !matches!(self.own, Own::Nowhere) && options.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        {
+            let _ = options;
+            false
+        }
+    }
+
+    fn knows_host(&self, host: &[u8], allowed: &Allowed) -> bool {
+        let name = without_port(host);
+        let same = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+        let listed = |known: &String| same(known) || known.as_bytes().eq_ignore_ascii_case(host);
+        match allowed {
+            Allowed::Any => true,
+            Allowed::Listed(list) => {
+                let own = match &self.own {
+                    Own::Nowhere => false,
+                    Own::At(host) => same(host),
+                    Own::Everywhere => is_address(name),
+                };
+                own || LOOPBACK.into_iter().any(same) || list.iter().any(listed)
+            }
+        }
+    }
+}
+
+/// Whether a browser says that a page of another site asks: it sends no `Origin`
+/// where that page cannot see the answer.
+fn is_foreign(request: &Parts) -> bool {
+    let site = request.headers.get("sec-fetch-site");
+    site.is_some_and(|site| site != "same-origin" && site != "none")
+}
+
+/// The host that a request was sent to, with its port.
+fn host<'r>(request: &'r Parts, seen: Seen<'r>) -> Option<&'r [u8]> {
+    // HTTP/2 has it in its own place, and so may what comes by a proxy; it wins over the
+    // header.
+    match request.uri.authority() {
+        Some(authority) => Some(authority.as_str().as_bytes()),
+        None => seen.host.map(HeaderValue::as_bytes),
+    }
+}
+
+/// Whether it can be a host at all.
+fn is_host(host: &[u8]) -> bool {
+    let odd = |byte: &u8| !byte.is_ascii_graphic() || b"@/\\".contains(byte);
+    !host.is_empty() && !host.iter().any(odd)
+}
+
+/// Whether it is an address in numbers, and no name.
+fn is_address(host: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(host) else {
+        return false;
+    };
+    let inner = text.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+    match inner {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
+        None => text.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+fn without_port(host: &[u8]) -> &[u8] {
+    match host.iter().rposition(|byte| *byte == b':') {
+        Some(colon) => match host.split_at(colon) {
+            // It is within an address.
+            (_, port) if port.contains(&b']') => host,
+            (name, _) => name,
+        },
+        None => host,
+    }
+}
+
+fn allows_origin(origin: &HeaderValue, host: &[u8], allowed: &Allowed, secure: bool) -> bool {
+    let Ok(origin) = origin.to_str() else {
+        return false;
+    };
+    let own = origin.split_once("://").is_some_and(|(scheme, rest)| {
+        // A page that came over `http` may be anybody's.
+        let own = scheme == "https" || (scheme == "http" && !secure);
+        own && rest.as_bytes().eq_ignore_ascii_case(host)
+    });
+    match allowed {
+        Allowed::Any => true,
+        Allowed::Listed(list) => own || list.iter().any(|one| one.eq_ignore_ascii_case(origin)),
+    }
+}
+
+/// Whether one of the tokens is there. Each is compared as a whole, so that the
+/// time it takes does not tell how much of one was right.
+fn has_token(headers: &HeaderMap, options: &Options) -> bool {
+    let value = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let Some((scheme, token)) = value.and_then(|value| value.split_at_checked(7)) else {
+        return false;
+    };
+    let known = options.tokens.iter();
+    let found = known.fold(subtle::Choice::from(0), |found, known| {
+        found | known.0.as_bytes().ct_eq(token)
+    });
+    scheme.eq_ignore_ascii_case(b"bearer ") && found.into()
+}
+
+/// Answers a browser's question whether its page may speak, and refuses callers
+/// without a token.
+///
+/// # Errors
+/// The answer.
+pub(super) fn check_caller(request: &Parts, options: &Options) -> Result<(), Box<Response<Body>>> {
+    if request.method == Method::OPTIONS
+        && request.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+        && request.headers.contains_key(ORIGIN)
+    {
+        return Err(Box::new(preflight(request, options)));
+    }
+    if !options.tokens.is_empty() && !has_token(&request.headers, options) {
+        let text = "a bearer token is needed: `Authorization: Bearer …`\n";
+        let mut response = plain(StatusCode::UNAUTHORIZED, text);
+        let scheme = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+        return Err(Box::new(response));
+    }
+    Ok(())
+}
+
+/// Lets the page of an allowed origin send what it asks for: an application may have
+/// headers of its own.
+fn preflight(request: &Parts, options: &Options) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static(METHODS),
+    );
+    let asked = request.headers.get(ACCESS_CONTROL_REQUEST_HEADERS);
+    if let Some(names) = asked.cloned().or_else(|| own_headers(options)) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, names);
+    }
+    headers.insert(VARY, ACCESS_CONTROL_REQUEST_HEADERS.into());
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+/// What this server itself makes use of.
+fn own_headers(options: &Options) -> Option<HeaderValue> {
+    let names = format!(
+        "accept, authorization, content-type, last-event-id, mcp-protocol-version, prefer, {}",
+        options.session_header
+    );
+    HeaderValue::from_str(&names).ok()
+}
+
+/// Lets the page of an allowed origin read the answer.
+#[cold]
+pub(super) fn share(origin: HeaderValue, options: &Options, response: &mut Response<Body>) {
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.append(VARY, HeaderValue::from_static("origin"));
+    headers.insert(
+        ACCESS_CONTROL_EXPOSE_HEADERS,
+        options.session_header.clone().into(),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_over_http_is_no_page_of_a_server_over_https() {
+        let allows = |origin, secure| {
+            let origin = HeaderValue::from_static(origin);
+            allows_origin(&origin, b"api.example.com", &Allowed::default(), secure)
+        };
+        for secure in [false, true] {
+            assert!(allows("https://api.example.com", secure));
+            assert_eq!(allows("http://api.example.com", secure), !secure);
+            assert!(!allows("https://example.com", secure));
+            assert!(!allows("ftp://api.example.com", secure));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What a request is answered with, and what it may wait for until then.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use caudal_core::JsonRpcError;
+use http::header::{ACCEPT_ENCODING, ALLOW};
+use http::{HeaderValue, Response, StatusCode};
+
+use super::body::{Body, Whole};
+use crate::connection::Link;
+use crate::http::plain;
+use crate::router::handler::BoxFuture;
+use crate::server::group::Held;
+
+/// Whether there is anything that begins with a GET.
+const GET: bool = cfg!(any(feature = "ws", feature = "sse", feature = "polling"));
+
+/// The verbs that mean something with what is built in.
+pub(super) const METHODS: &str = match (GET, cfg!(feature = "session"), cfg!(feature = "webhook")) {
+    (true, _, true) => "POST, GET, HEAD, DELETE, PUT, OPTIONS",
+    (false, _, true) => "POST, HEAD, DELETE, PUT, OPTIONS",
+    (true, true, false) => "POST, GET, HEAD, DELETE, OPTIONS",
+    (false, true, false) => "POST, HEAD, DELETE, OPTIONS",
+    (true, false, false) => "POST, GET, OPTIONS",
+    (false, false, false) => "POST, OPTIONS",
+};
+
+/// What a request is answered with. A response is large, and is made where it is sent.
+pub(super) struct Answer {
+    /// Whose page may read it.
+    pub(super) origin: Option<HeaderValue>,
+    pub(super) content: Content,
+}
+
+pub(super) enum Content {
+    /// To a POST; nothing, if it asks for nothing.
+    Reply(Option<Bytes>),
+    /// Whatever else.
+    Other(Box<Response<Body>>),
+}
+
+impl From<Response<Body>> for Content {
+    fn from(response: Response<Body>) -> Self {
+        Self::Other(Box::new(response))
+    }
+}
+
+impl Answer {
+    /// One that no page may read.
+    pub(super) const fn refusal(response: Box<Response<Body>>) -> Self {
+        Self {
+            origin: None,
+            content: Content::Other(response),
+        }
+    }
+}
+
+/// What is left of a request that could not be answered at once.
+pub(super) struct Rest {
+    /// Whose page may read the answer.
+    pub(super) origin: Option<HeaderValue>,
+    /// What handlers see of who calls, if somebody has looked.
+    pub(super) caller: Option<Arc<Link>>,
+    /// What is mounted is held until its requests are answered.
+    pub(super) held: Option<Held>,
+    pub(super) wait: Wait,
+}
+
+impl Rest {
+    pub(super) fn of(caller: Option<Arc<Link>>, held: Option<Held>, wait: Wait) -> Box<Self> {
+        Box::new(Self {
+            origin: None,
+            caller,
+            held,
+            wait,
+        })
+    }
+}
+
+/// What a request waits for.
+pub(super) enum Wait {
+    /// It is no POST.
+    Other,
+    /// The rest of its body.
+    Body(Whole),
+    /// Its session.
+    #[cfg(feature = "session")]
+    Session(Bytes),
+    /// Its handlers.
+    Answer(BoxFuture<Option<Bytes>>),
+}
+
+pub(super) fn not_json() -> Response<Body> {
+    let text = "send JSON, with `Content-Type: application/json`\n";
+    plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
+}
+
+pub(super) fn encoded() -> Response<Body> {
+    let text = "send the body as it is, without `Content-Encoding`\n";
+    let mut response = plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+    let identity = HeaderValue::from_static("identity");
+    response.headers_mut().insert(ACCEPT_ENCODING, identity);
+    response
+}
+
+pub(super) fn not_allowed() -> Response<Body> {
+    let text = "POST a JSON-RPC message here\n";
+    let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, text);
+    let allow = HeaderValue::from_static(METHODS);
+    response.headers_mut().insert(ALLOW, allow);
+    response
+}
+
+/// An error that answers nothing in particular.
+pub(super) fn refusal(error: &JsonRpcError) -> Bytes {
+    let mut text = bytes::BytesMut::new();
+    caudal_core::encode::error(&mut text, caudal_core::Id::NULL, error);
+    text.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::METHODS;
+
+    #[test]
+    fn only_verbs_that_mean_something_are_offered() {
+        let session = cfg!(feature = "session");
+        let get = cfg!(feature = "ws") || cfg!(feature = "sse") || cfg!(feature = "polling");
+        for (verb, means_something) in [
+            ("POST", true),
+            ("GET", get),
+            ("HEAD", session),
+            ("DELETE", session),
+            ("PUT", cfg!(feature = "webhook")),
+            ("OPTIONS", true),
+        ] {
+            let offered = METHODS.split(", ").any(|offered| offered == verb);
+            assert_eq!(offered, means_something, "{verb}");
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! What a response carries, and how a request's body is read within its limits.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http_body::{Frame, SizeHint};
+
+use super::Visit;
+use super::stalled;
+
+/// So much is given at once. hyper copies what it is given, 64 KiB and one piece at most,
+/// and nobody counts that: what is not given yet counts for whoever it is from.
+const PIECE: usize = 16 * 1024;
+
+/// The body of a response: a text, nothing, or events as they happen.
+#[derive(Debug)]
+pub struct Body {
+    kind: Kind,
+    /// What lasts until it is sent.
+    visit: Option<Visit>,
+}
+
+enum Kind {
+    Whole(Option<Bytes>),
+    /// The same for a stream of HTTP/2, and what is left of it.
+    Pieces(Bytes),
+    /// If it is known, with how much is left of it.
+    Flow(Pin<Box<dyn Flow>>, Option<u64>),
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Whole(text) => f.debug_tuple("Whole").field(text).finish(),
+            Self::Pieces(rest) => f.debug_tuple("Pieces").field(rest).finish(),
+            Self::Flow(..) => f.write_str("Flow"),
+        }
+    }
+}
+
+/// Pieces of a body that come one after the other.
+pub(crate) trait Flow: Send {
+    /// The next piece, which is not empty; `None` at the end.
+    fn poll_piece(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
+}
+
+impl Body {
+    pub(crate) fn empty() -> Self {
+        Kind::Whole(None).into()
+    }
+
+    pub(crate) fn whole(text: impl Into<Bytes>) -> Self {
+        let text = Some(text.into()).filter(|text| !text.is_empty());
+        Kind::Whole(text).into()
+    }
+
+    /// What comes one after the other, and is so long if that is known: if it ends
+    /// before, the response is cut.
+    #[cfg_attr(
+        all(not(feature = "sse"), not(feature = "polling"), not(test)),
+        expect(
+            dead_code,
+            reason = "only what waits in a session is not there at once"
+        )
+    )]
+    pub(crate) fn flow(flow: impl Flow + 'static, length: Option<u64>) -> Self {
+        let (flow, rest) = (Box::pin(flow), Bytes::new());
+        Kind::Flow(Box::pin(Parts { flow, rest }), length).into()
+    }
+
+    /// Until it is sent, the request is under way.
+    pub(super) fn last_with(&mut self, visit: Visit) {
+        self.visit = Some(visit);
+    }
+
+    /// It goes over a stream of HTTP/2, whose task is to know what it is given.
+    pub(super) fn give_in_pieces(&mut self) {
+        let kind = std::mem::replace(&mut self.kind, Kind::Whole(None));
+        self.kind = match kind {
+            Kind::Whole(Some(text)) => Kind::Pieces(text),
+            Kind::Flow(flow, left) => Kind::Flow(Box::pin(stalled::Pieces::of(flow)), left),
+            kind => kind,
+        };
+    }
+}
+
+impl From<Kind> for Body {
+    fn from(kind: Kind) -> Self {
+        Self { kind, visit: None }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    /// What was begun is not finished: whoever reads it must not take it for the whole.
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let piece = match &mut self.kind {
+            Kind::Whole(Some(text)) if text.len() > PIECE => Poll::Ready(Some(part(text))),
+            Kind::Whole(text) => Poll::Ready(text.take()),
+            Kind::Pieces(rest) => Poll::Ready(stalled::give(rest)),
+            Kind::Flow(flow, left) => {
+                let piece = flow.as_mut().poll_piece(cx);
+                match (&piece, left) {
+                    (Poll::Ready(Some(piece)), Some(left)) => {
+                        *left = left.saturating_sub(piece.len() as u64);
+                    }
+                    // Over HTTP/2 it is this that resets the stream.
+                    (Poll::Ready(None), Some(1..)) => {
+                        return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                    }
+                    _ => {}
+                }
+                piece
+            }
+        };
+        piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Whole(text) => text.is_none(),
+            Kind::Pieces(rest) => rest.is_empty(),
+            Kind::Flow(_, left) => *left == Some(0),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+            Kind::Pieces(rest) => SizeHint::with_exact(rest.len() as u64),
+            Kind::Flow(_, left) => left.map_or_else(SizeHint::default, SizeHint::with_exact),
+        }
+    }
+}
+
+/// What comes one after the other, in pieces that are not too long.
+struct Parts {
+    flow: Pin<Box<dyn Flow>>,
+    rest: Bytes,
+}
+
+impl Flow for Parts {
+    fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.rest.is_empty() {
+            match ready!(self.flow.as_mut().poll_piece(cx)) {
+                Some(piece) => self.rest = piece,
+                None => return Poll::Ready(None),
+            }
+        }
+        Poll::Ready(Some(part(&mut self.rest)))
+    }
+}
+
+/// The next piece of a text.
+fn part(rest: &mut Bytes) -> Bytes {
+    rest.split_to(rest.len().min(PIECE))
+}
+
+/// Why a request's body could not be read.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// It is larger than the limit; the rest was not read.
+    TooLarge,
+    /// It took too long.
+    Slow,
+    /// The client went away.
+    Broken,
+    /// The others of its connection hold too much.
+    NoRoom,
+}
+
+/// What one body holds, while it comes in, of what those of its connection may: over
+/// HTTP/2 there may be many at once. One alone may be as large as it likes.
+#[derive(Debug, Default)]
+pub(super) struct Room<'c> {
+    /// What all hold, and may hold; if that is not bounded, none.
+    of: Option<(&'c AtomicUsize, usize)>,
+    held: usize,
+}
+
+impl<'c> Room<'c> {
+    pub(super) fn of(all: &'c AtomicUsize, most: usize) -> Self {
+        Self {
+            of: Some((all, most)),
+            held: 0,
+        }
+    }
+
+    /// Notes that it holds so much now; `false` if that is too much.
+    fn set(&mut self, bytes: usize) -> bool {
+        let Some((all, most)) = self.of else {
+            return true;
+        };
+        let others = all.fetch_add(bytes - self.held, Relaxed) - self.held;
+        self.held = bytes;
+        others == 0 || others.saturating_add(bytes) <= most
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        if let Some((all, _)) = self.of {
+            all.fetch_sub(self.held, Relaxed);
+        }
+    }
+}
+
+/// Reads a body to its end, never more of it than `limit` and never longer than
+/// `time`; zero is for ever.
+#[cfg(feature = "session")]
+pub(crate) async fn read<B>(body: B, limit: usize, time: Duration) -> Result<Bytes, ReadError>
+where
+    B: http_body::Body,
+{
+    let body = std::pin::pin!(body);
+    read_on(body, Whole::default(), limit, time, Room::default()).await
+}
+
+/// Reads what is left of one, with as much `room` as there is.
+pub(super) async fn read_on<B: http_body::Body>(
+    mut body: Pin<&mut B>,
+    mut whole: Whole,
+    limit: usize,
+    time: Duration,
+    mut room: Room<'_>,
+) -> Result<Bytes, ReadError> {
+    let read = poll_fn(|cx| match whole.poll(body.as_mut(), cx, limit) {
+        Poll::Pending if !room.set(whole.len()) => Poll::Ready(Err(ReadError::NoRoom)),
+        read => read,
+    });
+    if time.is_zero() {
+        return read.await;
+    }
+    match tokio::time::timeout(time, read).await {
+        Ok(read) => read,
+        Err(_) => Err(ReadError::Slow),
+    }
+}
+
+/// What has come of a body: most come in one piece, which is not copied.
+#[derive(Default)]
+pub(crate) struct Whole {
+    first: Bytes,
+    rest: BytesMut,
+}
+
+impl Whole {
+    fn len(&self) -> usize {
+        self.first.len() + self.rest.len()
+    }
+
+    pub(crate) fn poll<B>(
+        &mut self,
+        mut body: Pin<&mut B>,
+        cx: &mut Context<'_>,
+        limit: usize,
+    ) -> Poll<Result<Bytes, ReadError>>
+    where
+        B: http_body::Body,
+    {
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if self.len().saturating_add(announced) > limit {
+            return Poll::Ready(Err(ReadError::TooLarge));
+        }
+        while !body.is_end_stream() {
+            let frame = match body.as_mut().poll_frame(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => break,
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(ReadError::Broken)),
+                Poll::Ready(Some(Ok(frame))) => frame,
+            };
+            let Ok(mut data) = frame.into_data() else {
+                continue;
+            };
+            let size = data.remaining();
+            if self.len() + size > limit {
+                return Poll::Ready(Err(ReadError::TooLarge));
+            }
+            if self.first.is_empty() && self.rest.is_empty() {
+                self.first = data.copy_to_bytes(size);
+                continue;
+            }
+            self.rest
+                .extend_from_slice(&std::mem::take(&mut self.first));
+            self.rest.put(data);
+        }
+        Poll::Ready(Ok(match self.rest.is_empty() {
+            true => std::mem::take(&mut self.first),
+            false => std::mem::take(&mut self.rest).freeze(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll};
+
+    use bytes::Bytes;
+    use http_body::Body as _;
+
+    use super::{Body, Flow, PIECE};
+
+    #[tokio::test]
+    async fn a_long_text_is_given_in_pieces_and_no_byte_is_lost() {
+        for (size, pieces) in [(0, 0), (1, 1), (PIECE, 1), (PIECE + 1, 2), (3 * PIECE, 3)] {
+            let text: Bytes = (0..=250).cycle().take(size).collect();
+            let mut body = pin!(Body::whole(text.clone()));
+            let (mut given, mut count) = (Vec::new(), 0);
+            while !body.is_end_stream() {
+                let left = body.size_hint().exact();
+                assert_eq!(left, Some((size - given.len()) as u64), "{size}");
+                let frame = poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
+                given.extend(frame.unwrap().unwrap().into_data().unwrap());
+                count += 1;
+            }
+            assert!(given == text, "{size}");
+            assert_eq!(count, pieces, "{size}");
+        }
+    }
+
+    /// Texts that are all there.
+    struct Texts(std::collections::VecDeque<Bytes>);
+
+    impl Flow for Texts {
+        fn poll_piece(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Bytes>> {
+            Poll::Ready(self.0.pop_front())
+        }
+    }
+
+    #[tokio::test]
+    async fn so_are_those_that_come_one_after_the_other() {
+        let texts = [1, 3 * PIECE, 2].map(|size| Bytes::from(vec![b'x'; size]));
+        let mut body = pin!(Body::flow(Texts(texts.into()), None));
+        let mut sizes = Vec::new();
+        while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+            sizes.push(frame.unwrap().into_data().unwrap().len());
+        }
+        assert_eq!(sizes, [1, PIECE, PIECE, PIECE, 2]);
+    }
+}

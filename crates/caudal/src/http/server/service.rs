@@ -1,0 +1,464 @@
+//! One address for all of HTTP: which verb does what.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use caudal_core::FrameError;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+
+use super::access::{self, Guard, Own, Seen};
+use super::answer::{Answer, Content, Rest, Wait, encoded, not_allowed, not_json, refusal};
+use super::body;
+use super::body::{Body, ReadError, Room, Whole};
+use super::status::Reply;
+use crate::call::standalone;
+use crate::config::Config;
+use crate::connection::Link;
+use crate::http::options::Options;
+use crate::http::{JSON, json, later, plain};
+use crate::observe::stats::Stats;
+use crate::peer::Peer;
+use crate::router::Router;
+use crate::router::handler::BoxFuture;
+use crate::server::group::{Held, Hub};
+
+/// A connection keeps the room of so many headers from one request to the next.
+const HEADERS: usize = 32;
+
+/// A router as an HTTP service: POST, WebSocket and sessions on one path.
+///
+/// It is a [`Service`](crate::layer::Service), so it mounts into an axum or hyper
+/// application beside its own routes and layers. [`serve`](crate::serve()) runs
+/// the same thing on an address of its own.
+///
+/// ```
+/// use caudal::Router;
+/// use caudal::http::Http;
+///
+/// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+/// let http = Http::new(router);
+/// // axum::Router::new().route_service("/rpc", http)
+/// # let _ = http;
+/// ```
+///
+/// What is mounted knows no connections: all its POSTs together have at most
+/// [`Limits::in_flight`](crate::Limits::in_flight) requests under way, and further ones
+/// are answered with -32000. Raise that to what the application can bear; each WebSocket
+/// and each session has limits of its own in any case.
+#[derive(Clone)]
+pub struct Http {
+    shared: Arc<Shared>,
+    /// Stands for what a single POST comes from.
+    link: Arc<Link>,
+    remote: Option<SocketAddr>,
+    /// Bytes of the connection's bodies that are coming in.
+    bodies: Arc<AtomicUsize>,
+}
+
+struct Shared {
+    hub: Arc<Hub>,
+    options: Options,
+    guard: Guard,
+    #[cfg(feature = "session")]
+    sessions: crate::http::session::Sessions,
+}
+
+impl Http {
+    /// Serves a router with the default [`Config`] and [`Options`].
+    #[must_use]
+    pub fn new(router: Router) -> Self {
+        Self::with(router, Config::default(), Options::default())
+    }
+
+    /// Serves a router.
+    #[must_use]
+    pub fn with(router: Router, config: Config, options: Options) -> Self {
+        Self::on(&Hub::new(router, config), options, Own::Nowhere)
+    }
+
+    pub(crate) fn on(hub: &Arc<Hub>, options: Options, own: Own) -> Self {
+        Self {
+            link: Link::nowhere(Arc::clone(&hub.config)),
+            shared: Arc::new(Shared {
+                hub: Arc::clone(hub),
+                options,
+                guard: Guard::new(own),
+                #[cfg(feature = "session")]
+                sessions: Default::default(),
+            }),
+            remote: None,
+            bodies: Arc::default(),
+        }
+    }
+
+    /// The same for one connection, which has limits of its own.
+    pub(super) fn for_connection(&self, remote: SocketAddr) -> Self {
+        let link = Link::nowhere(Arc::clone(&self.shared.hub.config));
+        let _ = link.remote.set(remote.to_string());
+        Self {
+            shared: Arc::clone(&self.shared),
+            link,
+            remote: Some(remote),
+            bodies: Arc::default(),
+        }
+    }
+
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    #[cfg(any(feature = "ws", feature = "session"))]
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.shared.hub
+    }
+
+    /// Whether there are sessions that have not ended.
+    pub(super) fn has_sessions(&self) -> bool {
+        #[cfg(feature = "session")]
+        return !self.shared.sessions.is_empty();
+        #[cfg(not(feature = "session"))]
+        return false;
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    #[cfg(any(feature = "ws", feature = "session"))]
+    pub(crate) fn remote(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+
+    /// What all its connections and sessions have done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.shared.hub.stats();
+        if self.remote.is_none() {
+            stats.add(&self.link.stats());
+        }
+        stats
+    }
+
+    /// A handle to each WebSocket and session, to call or notify them all.
+    #[must_use]
+    pub fn peers(&self) -> Vec<Peer> {
+        self.shared.hub.peers()
+    }
+
+    /// Refuses what is new, lets what runs finish until `limit`, and closes every
+    /// WebSocket and session. Returns when that is done.
+    pub async fn shutdown(&self, limit: Duration) {
+        self.shared.hub.shutdown(limit).await;
+    }
+
+    /// Answers one request.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body + Send + 'static,
+    {
+        let (mut head, body) = request.into_parts();
+        let is_bare = is_bare(&head.method, head.version);
+        let mut body = pin!(body);
+        let answer = match self.begin(&head, body.as_mut()) {
+            Ok(answer) => answer,
+            Err(rest) => self.finish(&mut head, body, rest).await,
+        };
+        let mut response = self.respond(answer, head.headers);
+        if is_bare {
+            *response.body_mut() = Body::empty();
+        }
+        response
+    }
+
+    /// Answers a request as far as nobody must be waited for, which is most of them.
+    ///
+    /// # Errors
+    /// What is left to [`finish`](Self::finish).
+    #[inline]
+    pub(super) fn begin<B: http_body::Body>(
+        &self,
+        head: &Parts,
+        body: Pin<&mut B>,
+    ) -> Result<Answer, Box<Rest>> {
+        let options = &self.shared.options;
+        let seen = Seen::of(&head.headers);
+        if let Err(refused) = self.shared.guard.check(head, seen, options) {
+            return Ok(Answer::refusal(refused));
+        }
+        let origin = seen.origin.cloned();
+        let (is_json, is_encoded) = (is_json(seen.content_type), seen.is_encoded);
+        let caller = match access::check_caller(head, options) {
+            Ok(()) => self.caller(head),
+            Err(answered) => Err(answered),
+        };
+        let begun = match caller {
+            Ok(_) if head.method == Method::POST && !is_json => Ok(not_json().into()),
+            Ok(_) if head.method == Method::POST && is_encoded => Ok(encoded().into()),
+            Ok(caller) if head.method == Method::POST => self.post(caller, head, body),
+            Ok(caller) => Err(Rest::of(caller, None, Wait::Other)),
+            Err(answered) => Ok(Content::Other(answered)),
+        };
+        match begun {
+            Ok(content) => Ok(Answer { origin, content }),
+            Err(mut rest) => {
+                rest.origin = origin;
+                Err(rest)
+            }
+        }
+    }
+
+    /// Waits for what is left of a request.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, what the request began is cancelled.
+    pub(super) async fn finish<B: http_body::Body>(
+        &self,
+        head: &mut Parts,
+        mut body: Pin<&mut B>,
+        mut rest: Box<Rest>,
+    ) -> Answer {
+        let origin = rest.origin.take();
+        let content = loop {
+            let Rest {
+                caller, held, wait, ..
+            } = *rest;
+            let link = caller.as_ref().unwrap_or(&self.link);
+            let next = match wait {
+                Wait::Other => Ok(self.other(link, head, body.as_mut()).await.into()),
+                Wait::Body(whole) => {
+                    let config = &self.shared.hub.config;
+                    let (limit, time) = (config.policy.max_message, config.message_timeout);
+                    let read = body::read_on(body.as_mut(), whole, limit, time, self.room());
+                    let read = read.await;
+                    self.take(caller, held, head, read)
+                }
+                #[cfg(feature = "session")]
+                Wait::Session(text) => {
+                    let sessions = &self.shared.sessions;
+                    Ok(sessions.post(self, link, head, text).await.into())
+                }
+                Wait::Answer(reply) => Ok(Content::Reply(reply.await)),
+            };
+            match next {
+                Ok(content) => break content,
+                Err(next) => rest = next,
+            }
+        };
+        Answer { origin, content }
+    }
+
+    /// Answers what is no POST.
+    async fn other<B: http_body::Body>(
+        &self,
+        link: &Arc<Link>,
+        head: &mut Parts,
+        body: B,
+    ) -> Response<Body> {
+        #[cfg(feature = "ws")]
+        if let Some(response) = crate::http::ws::accept(self, link, head) {
+            return response;
+        }
+        #[cfg(feature = "session")]
+        if let Some(response) = self.shared.sessions.other(self, link, head, body).await {
+            return response;
+        }
+        #[cfg(not(feature = "session"))]
+        drop(body);
+        let _ = (link, head);
+        not_allowed()
+    }
+
+    /// Asks the application who calls, and lets handlers see what it found.
+    ///
+    /// # Errors
+    /// The answer.
+    fn caller(&self, head: &Parts) -> Result<Option<Arc<Link>>, Box<Response<Body>>> {
+        let Some(authorize) = &self.shared.options.authorize else {
+            return Ok(None);
+        };
+        let link = Link::seen(&self.link);
+        match authorize.authorize(head, &link.extensions) {
+            Ok(()) => Ok(Some(link)),
+            Err(status) => Err(Box::new(plain(status, "this caller is not let in\n"))),
+        }
+    }
+
+    fn post<B: http_body::Body>(
+        &self,
+        caller: Option<Arc<Link>>,
+        head: &Parts,
+        body: Pin<&mut B>,
+    ) -> Result<Content, Box<Rest>> {
+        let hub = &self.shared.hub;
+        // A connection of ours is held as a whole.
+        let held = self.remote.is_none().then(|| hub.hold());
+        let mut whole = Whole::default();
+        // Most bodies are here already, and then no timer is needed.
+        let cx = &mut Context::from_waker(Waker::noop());
+        match whole.poll(body, cx, hub.config.policy.max_message) {
+            Poll::Ready(read) => self.take(caller, held, head, read),
+            Poll::Pending => Err(Rest::of(caller, held, Wait::Body(whole))),
+        }
+    }
+
+    /// Takes the body of a POST, or why there is none.
+    fn take(
+        &self,
+        caller: Option<Arc<Link>>,
+        held: Option<Held>,
+        head: &Parts,
+        read: Result<Bytes, ReadError>,
+    ) -> Result<Content, Box<Rest>> {
+        let text = match read {
+            Ok(text) => text,
+            Err(error) => return Ok(self.unread(&error).into()),
+        };
+        let hub = &self.shared.hub;
+        #[cfg(feature = "session")]
+        if self.shared.sessions.concerns(self, head, &text) {
+            return Err(Rest::of(caller, held, Wait::Session(text)));
+        }
+        #[cfg(not(feature = "session"))]
+        let _ = head;
+        if hub.is_stopping() {
+            let text = "the server is shutting down\n";
+            return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, text).into());
+        }
+        match standalone::exchange(&hub.router, &self.link, caller.as_ref(), &text) {
+            Ok(reply) => Ok(Content::Reply(reply)),
+            Err(reply) => Err(Rest::of(caller, held, Wait::Answer(reply))),
+        }
+    }
+
+    /// The answer to a POST whose body was not read.
+    #[cold]
+    fn unread(&self, error: &ReadError) -> Response<Body> {
+        match error {
+            ReadError::TooLarge => self.too_large(),
+            ReadError::Slow => plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
+            ReadError::Broken => plain(StatusCode::BAD_REQUEST, "the body could not be read\n"),
+            ReadError::NoRoom => later("too much comes in at once\n"),
+        }
+    }
+
+    /// What bodies may hold while they come in. What is mounted knows no connections.
+    fn room(&self) -> Room<'_> {
+        let most = self.shared.hub.config.limits.queue;
+        match self.remote {
+            Some(_) => Room::of(&self.bodies, most),
+            None => Room::default(),
+        }
+    }
+
+    /// The response that an answer becomes. The headers of a reply take the room of the
+    /// request's, which hyper gives the next request's.
+    #[inline]
+    pub(super) fn respond(&self, answer: Answer, mut room: HeaderMap) -> Response<Body> {
+        // Made in the place that it is returned from.
+        let mut response = Response::new(Body::empty());
+        match answer.content {
+            Content::Other(other) => response = *other,
+            Content::Reply(reply) => {
+                let default = match reply {
+                    Some(_) => StatusCode::OK,
+                    None => StatusCode::NO_CONTENT,
+                };
+                *response.status_mut() = self.status(reply.as_deref(), default);
+                let headers = response.headers_mut();
+                if room.capacity() <= HEADERS {
+                    room.clear();
+                    *headers = room;
+                }
+                if let Some(text) = reply {
+                    // There is none; and the code that appends is at hand, since it has
+                    // read the headers of the request.
+                    headers.append(CONTENT_TYPE, JSON);
+                    *response.body_mut() = Body::whole(text);
+                }
+            }
+        }
+        if let Some(origin) = answer.origin {
+            access::share(origin, &self.shared.options, &mut response);
+        }
+        response
+    }
+
+    /// The status of an answer, unless the application has another for it.
+    pub(crate) fn status(&self, text: Option<&[u8]>, default: StatusCode) -> StatusCode {
+        match &self.shared.options.status {
+            Some(policy) => policy.status(Reply { text, default }),
+            None => default,
+        }
+    }
+
+    fn too_large(&self) -> Response<Body> {
+        let link = &self.link;
+        let limit = link.config.policy.max_message;
+        let error = FrameError::TooLarge { limit }.to_wire(link.detail());
+        link.stats.invalid();
+        let text = refusal(&error);
+        let status = self.status(Some(&text), StatusCode::PAYLOAD_TOO_LARGE);
+        json(status, text)
+    }
+}
+
+/// Whether the body of the answer must be left out. hyper does that itself, but not over
+/// HTTP/2, where a client resets the stream of one that answers HEAD with it.
+pub(super) fn is_bare(method: &Method, version: Version) -> bool {
+    version == Version::HTTP_2 && *method == Method::HEAD
+}
+
+/// Whether that is the type of JSON.
+pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
+    const KNOWN: [&[u8]; 3] = [
+        b"application/json",
+        b"application/json-rpc",
+        b"application/jsonrequest",
+    ];
+    let Some(value) = content_type.map(HeaderValue::as_bytes) else {
+        return false;
+    };
+    // What nearly everybody sends.
+    if value == b"application/json" {
+        return true;
+    }
+    let kind = value.split(|byte| *byte == b';').next().unwrap_or_default();
+    let kind = kind.trim_ascii();
+    KNOWN.iter().any(|known| kind.eq_ignore_ascii_case(known))
+}
+
+impl<B> tower_service::Service<Request<B>> for Http
+where
+    B: http_body::Body<Data: Send, Error: Send> + Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let http = self.clone();
+        Box::pin(async move { Ok(http.answer(request).await) })
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("options", &self.shared.options)
+            .field("remote", &self.remote)
+            .finish_non_exhaustive()
+    }
+}

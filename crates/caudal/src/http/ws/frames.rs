@@ -1,0 +1,411 @@
+//! Frames as RFC 6455 has them, read where they came in: a message in one frame is
+//! lent from the buffer that the socket was read into.
+
+use std::ops::Range;
+
+use bytes::BytesMut;
+use caudal_core::{CloseReason, FrameError};
+
+use super::goodbye::{Broken, Goodbye};
+use super::mask::apply;
+use crate::connection::buffers;
+use crate::transport::ReceiveError;
+
+#[cfg(test)]
+mod tests;
+
+/// What a control frame may carry.
+const CONTROL: usize = 125;
+/// So much is read at once at least, if so much is missing.
+const ROOM: usize = 4 << 10;
+/// What a larger message has taken is not kept for the next one.
+const KEPT: usize = 4 * buffers::SIZE;
+
+/// Which side of a WebSocket this is. A client masks its frames, a server does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Server,
+    Client,
+}
+
+/// What a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opcode {
+    Continuation = 0,
+    Text = 1,
+    Binary = 2,
+    Close = 8,
+    Ping = 9,
+    Pong = 10,
+}
+
+impl Opcode {
+    const fn of(bits: u8) -> Option<Self> {
+        Some(match bits {
+            0 => Self::Continuation,
+            1 => Self::Text,
+            2 => Self::Binary,
+            8 => Self::Close,
+            9 => Self::Ping,
+            10 => Self::Pong,
+            _ => return None,
+        })
+    }
+
+    const fn is_control(self) -> bool {
+        matches!(self, Self::Close | Self::Ping | Self::Pong)
+    }
+}
+
+/// What has come in whole.
+#[derive(Debug)]
+pub(super) enum Found {
+    Message,
+    Ping,
+    Goodbye(Goodbye),
+}
+
+/// How a frame breaks the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Violation {
+    #[error("a reserved bit is set")]
+    Reserved,
+    #[error("a frame has the unknown opcode {0}")]
+    Opcode(u8),
+    #[error("a client must mask its frames, and a server must not")]
+    Masking,
+    #[error("a control frame is too long or in pieces")]
+    Control,
+    #[error("a piece of a message is out of place")]
+    Continuation,
+    #[error("the first bit of a length is set")]
+    Length,
+    #[error("a close frame has no whole code")]
+    NoCode,
+    #[error("a close frame has the code {0}")]
+    Code(u16),
+}
+
+/// Why no frame can be read any more.
+#[derive(Debug)]
+pub(super) enum Fault {
+    TooLarge { limit: usize },
+    Broken(Broken),
+}
+
+impl From<Violation> for Fault {
+    fn from(violation: Violation) -> Self {
+        Self::Broken(violation.into())
+    }
+}
+
+impl From<Broken> for Fault {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
+}
+
+impl From<Fault> for ReceiveError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::TooLarge { limit } => Self::Fatal(FrameError::TooLarge { limit }),
+            Fault::Broken(broken) => Self::Closed(CloseReason::failed(broken)),
+        }
+    }
+}
+
+/// The head of a frame, which keeps all rules.
+#[derive(Debug)]
+struct Header {
+    opcode: Opcode,
+    is_last: bool,
+    mask: Option<[u8; 4]>,
+    /// Where the payload begins and ends, from where the frame begins.
+    payload: Range<usize>,
+}
+
+/// Finds messages in what comes in.
+#[derive(Debug)]
+pub(super) struct Frames {
+    role: Role,
+    max_message: usize,
+    input: BytesMut,
+    /// Where the next frame begins.
+    start: usize,
+    /// How long it is, if that is known.
+    length: Option<usize>,
+    /// What is lent of the input.
+    current: Range<usize>,
+    /// What a message in pieces is, until its last one has come.
+    open: Option<Opcode>,
+    /// Its pieces. It is lent if it is there and not open.
+    pieces: Vec<u8>,
+}
+
+impl Frames {
+    pub(super) fn new(role: Role, max_message: usize) -> Self {
+        Self {
+            role,
+            max_message,
+            input: BytesMut::new(),
+            start: 0,
+            length: None,
+            current: 0..0,
+            open: None,
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Whether a message has begun to come in and is not whole yet.
+    pub(super) fn is_amid_message(&self) -> bool {
+        self.start < self.input.len() || self.open.is_some()
+    }
+
+    /// What it holds.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.input.capacity() + self.pieces.capacity()
+    }
+
+    /// The message that was found.
+    pub(super) fn message(&self) -> &[u8] {
+        match self.open.is_none() && !self.pieces.is_empty() {
+            true => &self.pieces,
+            false => self.payload(),
+        }
+    }
+
+    /// What the frame that was found carries.
+    pub(super) fn payload(&self) -> &[u8] {
+        self.input.get(self.current.clone()).unwrap_or_default()
+    }
+
+    /// Looks for the next message, ping or goodbye; `None` if more must come in.
+    /// Lets go of what was found before.
+    ///
+    /// # Errors
+    /// No frame can follow.
+    pub(super) fn next(&mut self) -> Result<Option<Found>, Fault> {
+        self.release();
+        loop {
+            let Some(header) = self.take()? else {
+                return Ok(None);
+            };
+            match header.opcode {
+                Opcode::Ping => return Ok(Some(Found::Ping)),
+                Opcode::Pong => {}
+                Opcode::Close => {
+                    let goodbye = Goodbye::parse(self.payload())?;
+                    return Ok(Some(Found::Goodbye(goodbye)));
+                }
+                Opcode::Text | Opcode::Binary if header.is_last => {
+                    check_text(header.opcode, self.payload())?;
+                    return Ok(Some(Found::Message));
+                }
+                _ => {
+                    if self.add_piece(&header)? {
+                        return Ok(Some(Found::Message));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets go of what was lent.
+    fn release(&mut self) {
+        self.current = 0..0;
+        if self.open.is_none() && self.pieces.capacity() > 0 {
+            self.pieces = Vec::new();
+        }
+    }
+
+    /// Takes the next frame, if it is whole, and takes its mask off.
+    fn take(&mut self) -> Result<Option<Header>, Fault> {
+        let input = self.input.get(self.start..).unwrap_or_default();
+        let Some(header) = self.header(input)? else {
+            self.length = None;
+            return Ok(None);
+        };
+        let length = header.payload.end;
+        if input.len() < length {
+            self.length = Some(length);
+            return Ok(None);
+        }
+        self.current = self.start + header.payload.start..self.start + length;
+        self.start += length;
+        self.length = None;
+        if let Some(mask) = header.mask {
+            let payload = self.input.get_mut(self.current.clone());
+            apply(mask, payload.unwrap_or_default());
+        }
+        Ok(Some(header))
+    }
+
+    /// The head of the frame that begins here; `None` if more of it must come in.
+    fn header(&self, input: &[u8]) -> Result<Option<Header>, Fault> {
+        let Some((&[first, second], rest)) = input.split_first_chunk() else {
+            return Ok(None);
+        };
+        let opcode = self.check(first, second)?;
+        let (length, rest) = match second & 0x7f {
+            126 => match rest.split_first_chunk() {
+                Some((length, rest)) => (u16::from_be_bytes(*length).into(), rest),
+                None => return Ok(None),
+            },
+            127 => match rest.split_first_chunk() {
+                Some((length, rest)) => (u64::from_be_bytes(*length), rest),
+                None => return Ok(None),
+            },
+            length => (length.into(), rest),
+        };
+        let length = self.check_length(opcode, length)?;
+        let (mask, rest) = match (self.role, rest.split_first_chunk()) {
+            (Role::Client, _) => (None, rest),
+            (Role::Server, Some((mask, rest))) => (Some(*mask), rest),
+            (Role::Server, None) => return Ok(None),
+        };
+        let size = input.len() - rest.len();
+        Ok(Some(Header {
+            opcode,
+            is_last: first & 0x80 != 0,
+            mask,
+            payload: size..size.saturating_add(length),
+        }))
+    }
+
+    /// The rules for the first two bytes.
+    fn check(&self, first: u8, second: u8) -> Result<Opcode, Violation> {
+        if first & 0x70 != 0 {
+            return Err(Violation::Reserved);
+        }
+        let bits = first & 0x0f;
+        let opcode = Opcode::of(bits).ok_or(Violation::Opcode(bits))?;
+        if (second & 0x80 != 0) != (self.role == Role::Server) {
+            return Err(Violation::Masking);
+        }
+        if opcode.is_control() {
+            let fits = usize::from(second & 0x7f) <= CONTROL;
+            let is_whole = first & 0x80 != 0;
+            return (fits && is_whole)
+                .then_some(opcode)
+                .ok_or(Violation::Control);
+        }
+        let goes_on = opcode == Opcode::Continuation;
+        (goes_on == self.open.is_some())
+            .then_some(opcode)
+            .ok_or(Violation::Continuation)
+    }
+
+    /// Whether a frame of this length may come in. Nothing was stored for it yet.
+    fn check_length(&self, opcode: Opcode, length: u64) -> Result<usize, Fault> {
+        let limit = self.max_message;
+        let left = match opcode.is_control() {
+            true => CONTROL,
+            false => limit.saturating_sub(self.pieces.len()),
+        };
+        let fitting = usize::try_from(length).ok().filter(|fits| *fits <= left);
+        let fitting = fitting.ok_or(Fault::TooLarge { limit })?;
+        match length >> 63 {
+            0 => Ok(fitting),
+            _ => Err(Violation::Length.into()),
+        }
+    }
+
+    /// Puts a piece to those before it; `true` if the message is whole.
+    fn add_piece(&mut self, header: &Header) -> Result<bool, Fault> {
+        let kind = *self.open.get_or_insert(header.opcode);
+        let piece = self.input.get(self.current.clone()).unwrap_or_default();
+        let needed = self.pieces.len() + piece.len();
+        if needed > self.pieces.capacity() {
+            // At least twice as much, so that small pieces are not moved often.
+            let room = (self.pieces.capacity() * 2).min(self.max_message);
+            let more = room.max(needed) - self.pieces.len();
+            self.pieces.reserve_exact(more);
+        }
+        self.pieces.extend_from_slice(piece);
+        self.current = 0..0;
+        if header.is_last {
+            check_text(kind, &self.pieces)?;
+            self.open = None;
+        }
+        Ok(header.is_last)
+    }
+
+    /// The buffer, with room to read into. Lets go of what was found before.
+    pub(super) fn buffer_mut(&mut self) -> &mut BytesMut {
+        self.release();
+        if self.start == self.input.len() {
+            self.reset();
+            return &mut self.input;
+        }
+        let wanted = self.missing().min(ROOM);
+        if self.input.capacity() - self.input.len() < wanted {
+            self.move_to_front();
+        }
+        if self.input.capacity() - self.input.len() < wanted {
+            self.grow();
+        }
+        &mut self.input
+    }
+
+    /// Gives the buffer back, if there is nothing in it.
+    pub(super) fn rest(&mut self) {
+        self.release();
+        if self.start == self.input.len() {
+            self.forget();
+            buffers::give(std::mem::take(&mut self.input));
+        }
+    }
+
+    /// Forgets all that came in and was not looked at.
+    pub(super) fn forget(&mut self) {
+        self.input.clear();
+        self.start = 0;
+        self.length = None;
+        self.current = 0..0;
+    }
+
+    /// Begins with an empty buffer.
+    fn reset(&mut self) {
+        self.forget();
+        let room = self.input.capacity();
+        if !(buffers::SIZE..=KEPT).contains(&room) {
+            buffers::give(std::mem::take(&mut self.input));
+            self.input = buffers::take();
+        }
+    }
+
+    /// What the next frame lacks.
+    fn missing(&self) -> usize {
+        let have = self.input.len() - self.start;
+        self.length
+            .map_or(ROOM, |length| length.saturating_sub(have))
+    }
+
+    fn move_to_front(&mut self) {
+        let left = self.input.len() - self.start;
+        self.input.copy_within(self.start.., 0);
+        self.input.truncate(left);
+        self.start = 0;
+    }
+
+    /// Makes room for as much again as has come in of a frame, and for no more
+    /// than that frame. It is at the front.
+    fn grow(&mut self) {
+        let have = self.input.len();
+        let length = self.length.unwrap_or(have + ROOM);
+        let room = length.min(have.saturating_mul(2)).max(have + 1);
+        // Exactly so much: a buffer that grows by itself takes more.
+        let mut larger = BytesMut::with_capacity(room);
+        larger.extend_from_slice(&self.input);
+        self.input.clear();
+        buffers::give(std::mem::replace(&mut self.input, larger));
+    }
+}
+
+fn check_text(kind: Opcode, message: &[u8]) -> Result<(), Broken> {
+    match kind == Opcode::Text && std::str::from_utf8(message).is_err() {
+        true => Err(Broken::NotUtf8),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,362 @@
+//! Messages over a WebSocket whose handshake is done.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use caudal_core::CloseReason;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+
+use super::frames::{Found, Opcode, Role};
+use super::goodbye;
+use super::goodbye::{Broken, CloseFrame};
+use super::mask::{Masks, apply};
+use super::wire::{FULL, Wire};
+use crate::connection::buffers;
+use crate::connection::deadline::after;
+use crate::http::Lasting;
+use crate::transport::{ReceiveError, Transport};
+
+/// The longest head of a frame.
+const HEAD: usize = 14;
+/// So long the other side has to end its output after we have ended ours.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// A WebSocket over any bytes that flow in order.
+// In this order: what every message looks at stands together.
+#[repr(C)]
+pub(super) struct WebSocket<S> {
+    /// Whether no close frame was written.
+    is_open: bool,
+    role: Role,
+    /// What the last ping carried, if there was no room to answer it.
+    owed: Option<Vec<u8>>,
+    wire: Wire<S>,
+    masks: Masks,
+    ping_interval: Duration,
+    ping_timeout: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    goodbye: Option<CloseFrame>,
+    /// What the other side's goodbye carried.
+    last_words: Option<Vec<u8>>,
+    ending: Ending,
+    remote: Option<String>,
+    /// Keeps the connection counted.
+    lasting: Option<Arc<Lasting>>,
+}
+
+/// How far the end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    NotBegun,
+    Writing,
+    ShuttingDown,
+    Discarding,
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
+    pub(super) fn new(io: S, role: Role, max_message: usize) -> Self {
+        Self {
+            wire: Wire::new(io, role, max_message),
+            role,
+            masks: Masks::default(),
+            owed: None,
+            is_open: true,
+            ping_interval: Duration::from_secs(30),
+            ping_timeout: Duration::from_secs(10),
+            timer: None,
+            goodbye: None,
+            last_words: None,
+            ending: Ending::NotBegun,
+            remote: None,
+            lasting: None,
+        }
+    }
+
+    /// What was read of it before.
+    pub(super) fn with_input(mut self, read: &[u8]) -> Self {
+        self.wire.push(read);
+        self
+    }
+
+    /// Asks after so much silence whether the other side is there, which has so
+    /// long to answer. Zero never asks.
+    pub(super) fn with_pings(mut self, interval: Duration, timeout: Duration) -> Self {
+        (self.ping_interval, self.ping_timeout) = (interval, timeout);
+        self
+    }
+
+    pub(super) fn with_remote(mut self, remote: Option<String>) -> Self {
+        self.remote = remote;
+        self
+    }
+
+    pub(super) fn with_lasting(mut self, lasting: Option<Arc<Lasting>>) -> Self {
+        self.lasting = lasting;
+        self
+    }
+
+    /// Closes it because there is no room.
+    pub(super) async fn refuse(mut self) {
+        self.goodbye = Some(goodbye::too_many());
+        std::future::poll_fn(|cx| self.poll_close(cx)).await;
+    }
+
+    /// Bytes that its own buffers have room for.
+    #[cfg(test)]
+    pub(super) fn buffered(&self) -> usize {
+        self.wire.output.len() + self.wire.frames.room()
+    }
+
+    /// Looks for a message in what comes in.
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReceiveError>> {
+        while self.is_open && self.last_words.is_none() {
+            match self.wire.frames.next()? {
+                Some(Found::Message) => return Poll::Ready(Ok(())),
+                Some(Found::Ping) => self.answer_ping()?,
+                Some(Found::Goodbye(goodbye)) => {
+                    // What was asked before it is answered first.
+                    self.last_words = Some(self.wire.frames.payload().to_vec());
+                    let reason = CloseReason::remote_with(goodbye);
+                    return Poll::Ready(Err(ReceiveError::Closed(reason)));
+                }
+                None if ready!(self.wire.poll_fill(cx))? => {}
+                None => break,
+            }
+        }
+        let reason = match self.wire.frames.is_amid_message() {
+            true => CloseReason::failed(Broken::Cut),
+            false => CloseReason::remote_with(Broken::Ended),
+        };
+        Poll::Ready(Err(ReceiveError::Closed(reason)))
+    }
+
+    /// Answers a ping, or keeps it in the place of one before it.
+    fn answer_ping(&mut self) -> io::Result<()> {
+        let mut owed = self.owed.take().unwrap_or_default();
+        owed.clear();
+        owed.extend_from_slice(self.wire.frames.payload());
+        self.owed = Some(owed);
+        self.repay()
+    }
+
+    /// Answers the last ping, if that was not done and there is room.
+    fn repay(&mut self) -> io::Result<()> {
+        if self.wire.output.len() >= FULL || !self.is_open {
+            return Ok(());
+        }
+        match self.owed.take() {
+            Some(owed) => self.write(Opcode::Pong, &owed),
+            None => Ok(()),
+        }
+    }
+
+    /// Does what is due while nothing comes in.
+    fn rest(&mut self, cx: &mut Context<'_>) -> Result<(), ReceiveError> {
+        loop {
+            // A pong may have waited for room.
+            self.repay()?;
+            if self.wire.output.is_empty() {
+                break;
+            }
+            let Poll::Ready(drained) = self.wire.poll_drain(cx) else {
+                break;
+            };
+            drained?;
+        }
+        match self.is_silent(cx)? {
+            true => Err(ReceiveError::Closed(CloseReason::failed(Broken::Silent))),
+            false => Ok(()),
+        }
+    }
+
+    /// Asks a silent peer whether it is there; `true` if it was asked for too long.
+    fn is_silent(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        if self.ping_interval.is_zero() {
+            return Ok(false);
+        }
+        loop {
+            let asked = self.wire.asked;
+            let due = match (asked, &self.timer) {
+                (true, Some(timer)) => timer.deadline(),
+                _ => after(self.wire.heard, self.ping_interval),
+            };
+            let timer = match &mut self.timer {
+                Some(timer) => timer,
+                none => none.insert(Box::pin(sleep_until(due))),
+            };
+            // It fires early at worst, and is then set again.
+            if timer.deadline() > due {
+                timer.as_mut().reset(due);
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return Ok(false);
+            }
+            if asked {
+                return Ok(true);
+            }
+            let now = Instant::now();
+            if due > now {
+                timer.as_mut().reset(due);
+                continue;
+            }
+            timer.as_mut().reset(after(now, self.ping_timeout));
+            self.wire.asked = true;
+            self.ping(cx)?;
+        }
+    }
+
+    fn ping(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        // While there is no room for it, other output is on its way.
+        if self.wire.output.len() < FULL {
+            self.write(Opcode::Ping, &[])?;
+        }
+        match self.wire.poll_drain(cx) {
+            Poll::Ready(drained) => drained,
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    /// Makes frames of messages while there is room.
+    fn frame(&mut self, out: &mut BytesMut) -> io::Result<()> {
+        while !out.is_empty() && self.wire.output.len() < FULL {
+            let end = memchr::memchr(b'\n', out).unwrap_or(out.len());
+            let (message, _) = out.split_at(end);
+            self.write(Opcode::Text, message)?;
+            buffers::consume(out, end + 1);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, opcode: Opcode, payload: &[u8]) -> io::Result<()> {
+        let mask = match self.role {
+            Role::Server => None,
+            Role::Client => Some(self.masks.next()?),
+        };
+        write_frame(self.wire.output(), opcode, payload, mask);
+        Ok(())
+    }
+
+    /// Ends the connection step by step.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.ending == Ending::NotBegun {
+            if std::mem::take(&mut self.is_open) {
+                // The other side's goodbye is said back.
+                let payload = self.last_words.take();
+                let payload = payload.or_else(|| self.goodbye.map(CloseFrame::payload));
+                self.write(Opcode::Close, &payload.unwrap_or_default())?;
+            }
+            self.ending = Ending::Writing;
+        }
+        if self.ending == Ending::Writing {
+            ready!(self.wire.poll_drain(cx))?;
+            self.ending = Ending::ShuttingDown;
+        }
+        if self.ending == Ending::ShuttingDown {
+            ready!(self.wire.poll_shutdown(cx))?;
+            self.ending = Ending::Discarding;
+        }
+        // A socket that is closed with input unread may take our last words with it.
+        self.wire.poll_discard(cx).map(Ok)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket<S> {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
+        match self.advance(cx) {
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(Some(self.wire.frames.message()))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => match self.rest(cx) {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            },
+        }
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
+        if !self.is_open {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        loop {
+            self.repay()?;
+            self.frame(out)?;
+            match self.wire.poll_drain(cx) {
+                Poll::Ready(drained) => drained?,
+                // Perhaps nobody receives until there is room.
+                Poll::Pending if self.is_silent(cx)? => {
+                    let silent = io::Error::new(io::ErrorKind::TimedOut, Broken::Silent);
+                    return Poll::Ready(Err(silent));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+            if out.is_empty() && self.owed.is_none() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    fn closing(&mut self, reason: &CloseReason) {
+        self.goodbye = Some(goodbye::frame(reason));
+        self.timer = None;
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
+        let timer = &mut self.timer;
+        let timer = timer.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+        if timer.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        self.poll_end(cx).map(|_| None)
+    }
+
+    fn received(&self) -> Option<u64> {
+        Some(self.wire.received)
+    }
+
+    fn sent(&self) -> Option<u64> {
+        Some(self.wire.sent)
+    }
+
+    fn is_amid_frame(&self) -> bool {
+        self.wire.frames.is_amid_message()
+    }
+
+    fn remote(&self) -> Option<String> {
+        self.remote.clone()
+    }
+}
+
+/// Writes a frame straight into the buffer that is sent.
+pub(super) fn write_frame(
+    output: &mut BytesMut,
+    opcode: Opcode,
+    payload: &[u8],
+    mask: Option<[u8; 4]>,
+) {
+    let masked = if mask.is_some() { 0x80 } else { 0 };
+    let first = 0x80 | opcode as u8;
+    output.reserve(HEAD + payload.len());
+    match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
+        (Ok(length @ 0..=125), _) => output.extend_from_slice(&[first, masked | length]),
+        (_, Ok(length)) => {
+            let [high, low] = length.to_be_bytes();
+            output.extend_from_slice(&[first, masked | 126, high, low]);
+        }
+        _ => {
+            output.extend_from_slice(&[first, masked | 127]);
+            output.extend_from_slice(&(payload.len() as u64).to_be_bytes());
+        }
+    }
+    let Some(mask) = mask else {
+        return output.extend_from_slice(payload);
+    };
+    output.extend_from_slice(&mask);
+    let start = output.len();
+    output.extend_from_slice(payload);
+    apply(mask, output.split_at_mut(start).1);
+}

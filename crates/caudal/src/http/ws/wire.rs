@@ -1,0 +1,139 @@
+//! The bytes below a WebSocket, in buffers that an idle one does not hold.
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::Instant;
+
+use super::frames::{Frames, Role};
+use crate::connection::buffers;
+
+/// So much output waits here at most before more of it is taken in.
+pub(super) const FULL: usize = buffers::SIZE;
+
+/// A socket with what was read from it, and what is to be written to it.
+// In this order: what every message looks at stands together.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Wire<S> {
+    pub(super) output: BytesMut,
+    io: S,
+    needs_flush: bool,
+    /// Whether there was no room for output.
+    stalled: bool,
+    /// Whether the other side was asked since something was heard of it,
+    pub(super) asked: bool,
+    /// Bytes that have gone out, and come in.
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    /// and when that was.
+    pub(super) heard: Instant,
+    pub(super) frames: Frames,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    pub(super) fn new(io: S, role: Role, max_message: usize) -> Self {
+        Self {
+            io,
+            frames: Frames::new(role, max_message),
+            output: BytesMut::new(),
+            needs_flush: false,
+            stalled: false,
+            received: 0,
+            sent: 0,
+            heard: Instant::now(),
+            asked: false,
+        }
+    }
+
+    fn hear(&mut self) {
+        self.heard = Instant::now();
+        self.asked = false;
+    }
+
+    /// Takes what was read before.
+    pub(super) fn push(&mut self, read: &[u8]) {
+        if !read.is_empty() {
+            self.frames.buffer_mut().extend_from_slice(read);
+            self.received += read.len() as u64;
+        }
+    }
+
+    /// Reads once; `false` at the end.
+    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let buffer = self.frames.buffer_mut();
+        let read = pin!(self.io.read_buf(buffer)).poll(cx);
+        let Poll::Ready(Ok(bytes @ 1..)) = read else {
+            self.frames.rest();
+            return read.map_ok(|_| false);
+        };
+        self.received += bytes as u64;
+        // Whoever takes nothing is not there to any purpose.
+        if !self.stalled {
+            self.hear();
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    /// Writes all that waits.
+    pub(super) fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.output.is_empty() {
+            let written = Pin::new(&mut self.io).poll_write(cx, &self.output);
+            let Poll::Ready(written) = written else {
+                if !std::mem::replace(&mut self.stalled, true) {
+                    buffers::settle(&mut self.output);
+                    // It has its time from now on.
+                    self.hear();
+                }
+                return Poll::Pending;
+            };
+            let written = written?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            buffers::consume(&mut self.output, written);
+            self.sent += written as u64;
+            self.needs_flush = true;
+            if std::mem::take(&mut self.stalled) {
+                // Whoever reads is there, even if our question is behind much else.
+                self.hear();
+            }
+        }
+        if self.needs_flush {
+            ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+            self.needs_flush = false;
+        }
+        if self.output.capacity() > 0 {
+            buffers::give(std::mem::take(&mut self.output));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends the output.
+    pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    /// Reads to the end, for nothing.
+    pub(super) fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.frames.forget();
+            match ready!(self.poll_fill(cx)) {
+                Ok(true) => {}
+                Ok(false) | Err(_) => return Poll::Ready(()),
+            }
+        }
+    }
+
+    /// The output, with room in it.
+    pub(super) fn output(&mut self) -> &mut BytesMut {
+        if self.output.capacity() == 0 {
+            self.output = buffers::take();
+        }
+        &mut self.output
+    }
+}

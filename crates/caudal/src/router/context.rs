@@ -1,0 +1,158 @@
+//! What a handler may know of the call it serves.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use caudal_core::Id;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::Link;
+use crate::extensions::Extensions;
+use crate::observe::trace::TraceContext;
+use crate::peer::Peer;
+
+/// The call that a handler serves: who called, as what, and whether it still
+/// matters.
+///
+/// ```
+/// use caudal::{Context, Router};
+///
+/// let router = Router::new().method("count", |cx: Context, (n,): (u32,)| async move {
+///     for i in 0..n {
+///         cx.peer().notify("tick", [i]).await?;
+///     }
+///     Ok(n)
+/// });
+/// ```
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    peer: Peer,
+    method: Arc<str>,
+    id: Option<Box<str>>,
+    cancelled: CancellationToken,
+    extensions: Extensions,
+    trace: Option<Box<TraceContext>>,
+}
+
+impl Context {
+    /// The other side: call it back, notify it.
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        &self.0.peer
+    }
+
+    /// The method that was called.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        &self.0.method
+    }
+
+    /// The id of the request; `None` for a notification.
+    #[must_use]
+    pub fn id(&self) -> Option<Id<'_>> {
+        self.0.id.as_deref().and_then(|id| Id::parse(id).ok())
+    }
+
+    /// Whether it is a notification, whose result nobody hears of.
+    #[must_use]
+    pub fn is_notification(&self) -> bool {
+        self.0.id.is_none()
+    }
+
+    /// Returns when the call is cancelled, timed out, or its connection closed.
+    ///
+    /// # Cancel safety
+    /// It can be dropped and called again.
+    pub async fn cancelled(&self) {
+        self.0.cancelled.cancelled().await;
+    }
+
+    /// Whether the call was cancelled, timed out, or its connection closed.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.is_cancelled()
+    }
+
+    /// The values that layers have put in for this call. Those of the connection
+    /// are in [`Peer::extensions`].
+    #[must_use]
+    pub fn extensions(&self) -> &Extensions {
+        &self.0.extensions
+    }
+
+    /// The trace that the call belongs to, if it came with one where
+    /// [`Config::trace`](crate::Config::trace) says.
+    ///
+    /// ```
+    /// use caudal::{Context, Router};
+    ///
+    /// let router = Router::new().method("relay", |cx: Context| async move {
+    ///     // The call that it makes belongs to the same trace.
+    ///     Ok(cx.peer().call::<_, String>("name", ()).trace(cx.trace()).await?)
+    /// });
+    /// # let _ = router;
+    /// ```
+    #[must_use]
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.0.trace.as_deref()
+    }
+
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.0.cancelled
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.0.method
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("method", &self.0.method)
+            .field("id", &self.0.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes the [`Context`] of a call if its handler asks for one.
+pub(crate) struct Maker<'c, 'a> {
+    pub(crate) link: &'c Arc<Link>,
+    /// What the handler sees in the place of `link`.
+    pub(crate) caller: Option<&'c Arc<Link>>,
+    pub(crate) method: &'c Arc<str>,
+    pub(crate) id: Option<Id<'a>>,
+    pub(crate) trace: Option<Box<TraceContext>>,
+    pub(crate) context: Option<Context>,
+    /// Whether the method is a serial one.
+    pub(crate) serial: bool,
+    /// How many calls of the server go on though they were cancelled.
+    pub(crate) outliving: &'c Arc<AtomicUsize>,
+}
+
+impl Maker<'_, '_> {
+    /// Whether no other message may start before the call has ended.
+    pub(crate) fn holds(&self) -> bool {
+        self.id.is_none() || self.serial
+    }
+
+    pub(crate) fn context(&mut self) -> Context {
+        let make = || {
+            Context(Arc::new(Inner {
+                peer: Peer::of(&match self.caller {
+                    Some(caller) => Arc::clone(caller),
+                    None => Link::seen(self.link),
+                }),
+                method: Arc::clone(self.method),
+                id: self.id.map(|id| id.as_str().into()),
+                cancelled: self.link.token(),
+                extensions: Extensions::default(),
+                trace: self.trace.take(),
+            }))
+        };
+        self.context.get_or_insert_with(make).clone()
+    }
+}

@@ -1,0 +1,274 @@
+//! Middleware: layers in tower's sense, around one call at a time.
+//!
+//! A layer sees every call of the methods it is put around, inside a batch or
+//! not, requests and notifications: what came, who sent it, and what was
+//! answered. It may answer in the handler's place. [`middleware`] makes one of an
+//! async function; any [`tower_layer::Layer`] will do.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::task::{Context as TaskContext, Poll};
+
+use caudal_core::{ErrorDetail, JsonRpcError, RawJson};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+pub use tower_layer::Layer;
+pub use tower_service::Service;
+
+use super::context::{Context, Maker};
+use super::handler::{BoxFuture, Invoke, Settings, first_poll};
+use crate::call::{Arriving, Exchange, Invoked};
+
+/// A call on its way to its handler.
+///
+/// ```
+/// use caudal::{Incoming, JsonRpcError};
+///
+/// fn check(call: &Incoming) -> Result<(), JsonRpcError> {
+///     match call.method() {
+///         "admin.stop" => Err(JsonRpcError::new(-32_003, "Forbidden")),
+///         _ => Ok(()),
+///     }
+/// }
+/// # let _ = check;
+/// ```
+#[derive(Debug)]
+pub struct Incoming {
+    context: Context,
+    params: Option<Box<RawValue>>,
+    /// Whether the method is a serial one.
+    serial: bool,
+    /// How many calls of the server go on though they were cancelled.
+    outliving: Arc<AtomicUsize>,
+}
+
+impl Incoming {
+    /// The method that is called.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        self.context.method()
+    }
+
+    /// The params as they came, if there are any.
+    #[must_use]
+    pub fn params(&self) -> Option<&RawValue> {
+        self.params.as_deref()
+    }
+
+    /// Puts other params in their place.
+    pub fn set_params(&mut self, params: Option<Box<RawValue>>) {
+        self.params = params;
+    }
+
+    /// Who calls, under which id, and what layers have said of it: the same
+    /// context that the handler gets.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    pub(crate) fn read<P: DeserializeOwned>(&self) -> Result<(Maker<'_, '_>, P), JsonRpcError> {
+        let text = self.params().map_or("null", RawValue::get);
+        let link = self.context.peer().link();
+        let params = serde_json::from_str(text).map_err(|error| match link.detail() {
+            ErrorDetail::Minimal => JsonRpcError::invalid_params(),
+            _ => {
+                let params = self.params().and_then(|raw| RawJson::parse(raw.get()).ok());
+                JsonRpcError::wrong_params::<P>(params, &error)
+            }
+        })?;
+        let maker = Maker {
+            link,
+            caller: None,
+            method: self.context.name(),
+            id: self.context.id(),
+            trace: None,
+            context: Some(self.context.clone()),
+            serial: self.serial,
+            outliving: &self.outliving,
+        };
+        Ok((maker, params))
+    }
+}
+
+/// What the innermost layer calls: the handler, as a tower service.
+#[derive(Clone)]
+pub struct Handler(pub(crate) Arc<dyn Invoke>);
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handler")
+    }
+}
+
+impl Service<Incoming> for Handler {
+    type Response = Box<RawValue>;
+    type Error = JsonRpcError;
+    type Future = BoxFuture<Result<Box<RawValue>, JsonRpcError>>;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), JsonRpcError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Incoming) -> Self::Future {
+        self.0.call(call)
+    }
+}
+
+/// A handler with layers around it.
+pub(crate) struct Layered<S>(S);
+
+impl<S> Layered<S>
+where
+    S: Service<Incoming, Response = Box<RawValue>, Error = JsonRpcError, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    pub(crate) fn around(layer: &impl Layer<Handler, Service = S>, inner: Arc<dyn Invoke>) -> Self {
+        Self(layer.layer(Handler(inner)))
+    }
+}
+
+impl<S> Invoke for Layered<S>
+where
+    S: Service<Incoming, Response = Box<RawValue>, Error = JsonRpcError, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    fn invoke<'a>(
+        &self,
+        arriving: Arriving<'a, '_, '_>,
+        maker: &mut Maker<'_, 'a>,
+        exchange: &mut Exchange<'_>,
+        settings: Settings,
+    ) -> Invoked<'a> {
+        let (id, params) = match arriving.read::<Option<Box<RawValue>>>() {
+            Ok(accepted) => accepted,
+            Err(refused) => return exchange.refuse(refused, maker.method),
+        };
+        maker.id = id;
+        let context = maker.context();
+        let future = self.call(Incoming {
+            context,
+            params,
+            serial: settings.serial,
+            outliving: Arc::clone(maker.outliving),
+        });
+        first_poll(Box::pin(future), id, maker, exchange, settings)
+    }
+
+    fn call(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
+        let mut service = self.0.clone();
+        Box::pin(async move {
+            poll_fn(|cx| service.poll_ready(cx)).await?;
+            service.call(call).await
+        })
+    }
+}
+
+/// Makes a layer of an async function that gets the call and what comes next.
+///
+/// ```
+/// use caudal::{Incoming, JsonRpcError, Next, Router, middleware};
+///
+/// let log = middleware(|call: Incoming, next: Next| async move {
+///     let method = call.method().to_owned();
+///     let result = next.run(call).await;
+///     eprintln!("{method}: {}", if result.is_ok() { "ok" } else { "error" });
+///     result
+/// });
+/// let router = Router::new().method("ping", || Ok("pong")).layer(log);
+/// # let _ = router;
+/// ```
+pub fn middleware<F, Fut>(function: F) -> Middleware<F>
+where
+    F: Fn(Incoming, Next) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Box<RawValue>, JsonRpcError>> + Send + 'static,
+{
+    Middleware(Arc::new(function))
+}
+
+/// A layer made by [`middleware`].
+pub struct Middleware<F>(Arc<F>);
+
+impl<F> Clone for Middleware<F> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<F> fmt::Debug for Middleware<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Middleware")
+    }
+}
+
+impl<F> Layer<Handler> for Middleware<F> {
+    type Service = Around<F>;
+
+    fn layer(&self, inner: Handler) -> Around<F> {
+        Around {
+            function: Arc::clone(&self.0),
+            inner,
+        }
+    }
+}
+
+/// A handler with a [`middleware`] function around it.
+pub struct Around<F> {
+    function: Arc<F>,
+    inner: Handler,
+}
+
+impl<F> Clone for Around<F> {
+    fn clone(&self) -> Self {
+        Self {
+            function: Arc::clone(&self.function),
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+impl<F> fmt::Debug for Around<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Around")
+    }
+}
+
+impl<F, Fut> Service<Incoming> for Around<F>
+where
+    F: Fn(Incoming, Next) -> Fut,
+    Fut: Future<Output = Result<Box<RawValue>, JsonRpcError>> + Send,
+{
+    type Response = Box<RawValue>;
+    type Error = JsonRpcError;
+    type Future = Fut;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), JsonRpcError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Incoming) -> Fut {
+        (self.function)(call, Next(self.inner.clone()))
+    }
+}
+
+/// What comes after a [`middleware`] function: the next layer, or the handler.
+#[derive(Debug)]
+pub struct Next(Handler);
+
+impl Next {
+    /// Goes on with the call.
+    ///
+    /// # Errors
+    /// What the handler, or a layer in between, answers.
+    pub async fn run(mut self, call: Incoming) -> Result<Box<RawValue>, JsonRpcError> {
+        self.0.call(call).await
+    }
+}
