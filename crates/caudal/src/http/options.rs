@@ -33,9 +33,8 @@ use crate::extensions::Extensions;
 /// | [`sessions_per_caller`](Self::sessions_per_caller) | 1,024 | 503 |
 /// | [`session_timeout`](Self::session_timeout) | 5 min | the session is closed |
 /// | [`session_bytes`](Self::session_bytes) | 256 MiB in all sessions, each way | whoever sends to a session waits |
-/// | [`session_bytes_per_caller`](Self::session_bytes_per_caller) | 32 MiB in the sessions of one caller, each way | the same |
 /// | ids that POSTs of one session wait for | 4 MiB, 256 bytes for each among them; in all [`session_bytes`](Self::session_bytes) | -32000 `Server overloaded` |
-/// | POSTs that wait for room in a session | [`Limits::queue`](crate::Limits::queue), and as much of one caller and of all as they may hold | 503 |
+/// | POSTs that wait for room in a session | [`Limits::queue`](crate::Limits::queue), and [`session_bytes`](Self::session_bytes) in all | 503 |
 /// | bodies that come in over one connection of HTTP/2 | [`Limits::queue`](crate::Limits::queue) | 503 |
 /// | [`replay`](Self::replay) | 256 KiB a session | older events but the last are forgotten, and a gap is reported |
 /// | [`ping_timeout`](Self::ping_timeout) | 10 s | the WebSocket is closed |
@@ -93,23 +92,13 @@ pub struct Options {
     pub sessions_per_caller: usize,
     /// How long a session lasts of which nothing is heard; zero is for ever.
     pub session_timeout: Duration,
-    /// Bytes that wait for the clients of all sessions, and bytes that these have sent
-    /// and that have not begun, wherever they wait. Each session has a share of them for
-    /// itself, whatever others hold: `session_bytes` divided by
-    /// [`sessions`](Self::sessions), and at most 64 KiB. Answers that find no room wait
-    /// where they were made: with these it may be twice as much, and then no request
-    /// begins until clients have read.
+    /// Maximum bytes that wait for the clients of all sessions, and maximum bytes that
+    /// these have sent and that have not begun. At the limit, senders wait. Each session has
+    /// a share for itself, whatever the others hold: `session_bytes` divided by
+    /// [`sessions`](Self::sessions), and at most 64 KiB.
     pub session_bytes: usize,
-    /// The same for the sessions of one caller, as
-    /// [`sessions_per_caller`](Self::sessions_per_caller) knows it. It is best a small
-    /// part of [`session_bytes`](Self::session_bytes): then one who does not read stops
-    /// nobody else. Where many callers have one address, behind a proxy, name a
-    /// [`Caller`].
-    pub session_bytes_per_caller: usize,
-    /// Bytes of events that a session keeps for a client that comes back. All sessions
-    /// together keep no more than [`session_bytes`](Self::session_bytes), and those of
-    /// one caller no more than
-    /// [`session_bytes_per_caller`](Self::session_bytes_per_caller).
+    /// Maximum bytes of events that a session keeps for a client that comes back. All
+    /// sessions together keep no more than [`session_bytes`](Self::session_bytes).
     pub replay: usize,
     /// After so much silence an event stream gets a comment; zero is never.
     pub keep_alive: Duration,
@@ -147,7 +136,6 @@ impl Default for Options {
             sessions_per_caller: 1024,
             session_timeout: Duration::from_secs(300),
             session_bytes: 256 << 20,
-            session_bytes_per_caller: 32 << 20,
             replay: 256 << 10,
             keep_alive: Duration::from_secs(15),
             poll_timeout: Duration::from_secs(25),

@@ -380,3 +380,35 @@ async fn who_comes_late_over_http2_does_not_hold_up_the_end() {
     }
     within(end).await.unwrap();
 }
+
+#[tokio::test]
+async fn requests_that_were_accepted_and_have_not_begun_are_answered_at_the_end() {
+    let mut config = Config::default();
+    config.limits.in_flight = 1;
+    let site = Site::with(Options::default(), config).await;
+    let mut client = site.open().await;
+    let mut events = site.listen(&client, None).await;
+    assert_eq!(client.post(&[], &note("stay")).await.status, 202);
+    for id in 1..=5 {
+        let add = call(id, "add", json!([id, 1]));
+        assert_eq!(client.post(&[ASYNC], &add).await.status, 202);
+    }
+    let mut waits = site.again(&client).await;
+    let add = call(6, "add", json!([6, 1])).to_string();
+    waits.send("POST", "/", &[], &add).await;
+    waits.raw.silence().await;
+    let end = shut_down(&site, ms(300));
+    let refused = |id: i64| {
+        let error = json!({"code": -32000, "message": "Server is shutting down"});
+        json!({"jsonrpc": "2.0", "id": id, "error": error})
+    };
+    let mut last = Value::Null;
+    while let Some(event) = events.event().await {
+        if !event.data.is_empty() {
+            last = event.json();
+        }
+    }
+    assert_eq!(last, refused(5));
+    assert_eq!(waits.raw.reply().await.json(), refused(6));
+    within(end).await.unwrap();
+}

@@ -276,3 +276,31 @@ async fn every_event_comes_exactly_once_over_broken_connections() {
     within(sender).await.unwrap();
     assert!(cuts > 10);
 }
+
+#[tokio::test]
+async fn the_last_event_is_kept_however_large_it_is_unless_nothing_is() {
+    for (replay, is_kept) in [(10, true), (0, false)] {
+        let mut options = Options::default();
+        options.replay = replay;
+        let site = Site::with(options, Config::default()).await;
+        let client = site.open().await;
+        let peer = site.peer();
+        let mut events = site.listen(&client, None).await;
+        for _ in 0..2 {
+            peer.notify("tick", ("x".repeat(1000),)).await.unwrap();
+            assert!(events.event().await.unwrap().id.is_some());
+        }
+        let mut events = site.listen(&client, Some(1)).await;
+        let first = events.event().await;
+        let peer = peer.notify("tick", (3,)).await;
+        peer.unwrap();
+        let event = match is_kept {
+            true => first,
+            false => {
+                assert_eq!(first.unwrap().json(), json!({"missed": 1}));
+                events.event().await
+            }
+        };
+        assert_eq!(event.unwrap().id, Some(if is_kept { 2 } else { 3 }));
+    }
+}

@@ -220,3 +220,32 @@ async fn a_put_that_does_not_end_is_told_so() {
     raw.send_part("PUT", "/", &[JSON], r#"{"url":"#, 100).await;
     assert_eq!(raw.head().await.status, 408);
 }
+
+#[tokio::test]
+async fn a_webhook_begins_after_a_message_that_went_over_a_post() {
+    let site = Site::with(private(), Config::default()).await;
+    let mut client = site.open().await;
+    let peer = site.peer();
+    let mut events = site.listen(&client, None).await;
+    peer.notify("tick", (1,)).await.unwrap();
+    assert_eq!(events.event().await.unwrap().id, Some(1));
+    drop(events);
+    eventually("it is gone", || site.server.connections() == 2).await;
+    let mut post = site.again(&client).await;
+    let hold = call(1, "hold", json!([])).to_string();
+    post.send("POST", "/", &[ACCEPT_BOTH], &hold).await;
+    assert!(post.raw.head().await.is_stream());
+    peer.notify("tick", (2,)).await.unwrap();
+    assert_eq!(post.raw.event().await.unwrap().json(), tick(2));
+    client
+        .ask("GET", "/", &[ACCEPT_JSON, "Prefer: wait=0"], "")
+        .await;
+    peer.notify("tick", (3,)).await.unwrap();
+    let page = client.poll(0).await.json();
+    assert_eq!(page["cursor"], 3);
+    let hook = Hook::new().await;
+    let registered = client.ask("PUT", "/", &[], &hook.body).await;
+    // A receiver takes no message with one missing before it.
+    assert_eq!(registered.json()["cursor"], 2);
+    assert_eq!(hook.called().await.0, tick(3).to_string());
+}

@@ -19,6 +19,7 @@ mod polling;
 mod posts;
 #[path = "../support/raw_http.rs"]
 mod raw_http;
+mod shutdown;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

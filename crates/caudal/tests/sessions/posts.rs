@@ -553,3 +553,30 @@ async fn a_post_hears_the_rest_again_when_a_stream_is_gone() {
         ok(1, json!("held"))
     );
 }
+
+#[tokio::test]
+async fn a_reply_finds_its_post_by_its_ids() {
+    let site = Site::new().await;
+    let client = site.open().await;
+    let nameless = json!({"jsonrpc": "2.0", "id": null, "method": "hold", "params": []});
+    let hold = call(1, "hold", json!([]));
+    let mut posts = Vec::new();
+    for body in [&hold, &nameless, &json!([hold, 7])] {
+        let mut post = site.again(&client).await;
+        post.send("POST", "/", &[], &body.to_string()).await;
+        posts.push(post);
+    }
+    let server = site.server.clone();
+    eventually("all run", || server.stats().in_flight == 3).await;
+    // The reply to this one has no id but null, as a part of two others has.
+    let mut invalid = site.again(&client).await;
+    let reply = invalid.post(&[], &json!([7])).await.json();
+    assert_eq!(reply[0]["error"]["code"], -32600);
+    site.gate.add_permits(3);
+    let held = |id: Value| json!({"jsonrpc": "2.0", "id": id, "result": "held"});
+    assert_eq!(posts[0].raw.reply().await.json(), held(json!(1)));
+    assert_eq!(posts[1].raw.reply().await.json(), held(Value::Null));
+    let batch = posts[2].raw.reply().await.json();
+    assert_eq!(batch.as_array().unwrap().len(), 2);
+    assert!(batch[0] == held(json!(1)) || batch[1] == held(json!(1)));
+}

@@ -86,6 +86,8 @@ impl Http {
     }
 
     pub(crate) fn on(hub: &Arc<Hub>, options: Options, own: Own) -> Self {
+        #[cfg(feature = "session")]
+        let sessions = crate::http::session::Sessions::new(&options);
         Self {
             link: Link::nowhere(Arc::clone(&hub.config)),
             shared: Arc::new(Shared {
@@ -93,7 +95,7 @@ impl Http {
                 options,
                 guard: Guard::new(own),
                 #[cfg(feature = "session")]
-                sessions: Default::default(),
+                sessions,
             }),
             remote: None,
             bodies: Arc::default(),

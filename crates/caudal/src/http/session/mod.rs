@@ -1,48 +1,56 @@
 //! Sessions: many HTTP requests that make one connection.
 //!
 //! ```text
-//! POST ──→ inbox ──→ channel ──→ the session's peer
-//! POST ←── waits ←───┤
-//! GET  ←── outbox ←──┘
+//! client                          server
+//! POST ──→ inbox ──────────────→ SessionTransport ──→ the session's connection
+//! POST ←── PendingPosts ←───────────────┤
+//! GET, webhook ←── Reader ←── outbox ←──┘
 //! ```
 //!
-//! A session is a peer like any other: [`channel`] is its transport. What the
-//! client sends goes through the [`inbox`]; what the server says goes to the POST
-//! that [`waits`] for it, or else into the [`outbox`], out of which an event stream,
-//! a poll or a webhook takes it.
+//! A session is a peer like any other: [`transport`] is its transport. What the client
+//! sends goes through the [`inbox`]. What the server says goes to the POST that waits for
+//! it ([`pending_posts`]), or else into the [`outbox`], out of which an event stream
+//! ([`sse`]), a poll ([`polling`]) or a webhook takes it.
+#![cfg_attr(
+    not(all(feature = "sse", feature = "polling", feature = "webhook")),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "each way to the client uses its part"
+    )
+)]
 
+#[cfg(any(feature = "sse", feature = "polling"))]
+mod body_stream;
+mod byte_limit;
+pub(crate) mod client;
+#[cfg(any(feature = "sse", feature = "polling"))]
+mod get;
+mod inbox;
+mod outbox;
+mod owner;
+mod pending_posts;
 #[cfg(feature = "polling")]
 pub(crate) mod polling;
+mod post;
+mod reader;
+mod refusal;
+mod request;
+#[expect(
+    clippy::module_inception,
+    reason = "one session is what this module is named for"
+)]
+mod session;
 #[cfg(feature = "sse")]
 pub(crate) mod sse;
+mod table;
+mod transport;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 
-mod budget;
-mod channel;
-mod head;
-#[cfg(feature = "webhook")]
-mod hook;
-mod inbox;
-#[cfg(any(feature = "sse", feature = "polling"))]
-mod listen;
-#[cfg_attr(
-    not(all(feature = "sse", feature = "polling")),
-    allow(dead_code, reason = "each way to the client uses its part")
-)]
-mod outbox;
-mod post;
-mod refusal;
-mod table;
-mod waits;
-
-#[cfg_attr(
-    not(any(feature = "sse", feature = "polling")),
-    allow(dead_code, reason = "each way back uses its part")
-)]
-pub(crate) mod client;
-
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use caudal_core::{Decoder, Message, Policy};
@@ -51,39 +59,40 @@ use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::{Body, Http, Options, plain};
 use crate::connection::Link;
-use table::{OpenError, Owner, Table};
+use owner::Owner;
+use session::SessionHandle;
+use table::SessionTable;
 
-#[cfg_attr(
-    not(any(feature = "sse", feature = "polling")),
-    allow(unused_imports, reason = "each way to the client uses its part")
-)]
-pub(crate) use outbox::{Keep, Reader, Verb};
-pub(crate) use table::Visit;
-#[cfg(feature = "sse")]
-pub(crate) use waits::Wait;
-
-/// All sessions of a server.
-#[derive(Debug, Default)]
+/// Sessions of a server, as its HTTP service sees them.
+#[derive(Debug)]
 pub(crate) struct Sessions {
-    table: Arc<Table>,
+    table: Arc<SessionTable>,
     #[cfg(feature = "webhook")]
-    lookup: crate::http::session::webhook::Lookup,
+    lookup: webhook::Lookup,
 }
 
 impl Sessions {
-    /// Whether a POST belongs to a session, or opens one.
-    pub(crate) fn concerns(&self, http: &Http, head: &Parts, text: &[u8]) -> bool {
-        let options = http.options();
-        head::session(head, options).is_some() || {
-            // Who does not serve the method that opens one has none to open.
-            let opener = options.session_method.as_deref();
-            let router = &http.hub().router;
-            opener.is_some_and(|opener| router.serves(opener))
-                && opens(text, options, &http.hub().config.policy)
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            table: SessionTable::new(options),
+            #[cfg(feature = "webhook")]
+            lookup: webhook::Lookup::default(),
         }
     }
 
-    /// Takes a POST that belongs to a session, or opens one.
+    /// Returns true if a POST belongs to a session, or opens one.
+    pub(crate) fn concerns(&self, http: &Http, head: &Parts, text: &[u8]) -> bool {
+        let options = http.options();
+        request::session_id(head, options).is_some() || {
+            let opener = options.session_method.as_deref();
+            let router = &http.hub().router;
+            opener.is_some_and(|opener| {
+                router.serves(opener) && is_call_of(opener, text, &http.hub().config.policy)
+            })
+        }
+    }
+
+    /// Answers a POST that belongs to a session, or opens one.
     pub(crate) async fn post(
         &self,
         http: &Http,
@@ -92,27 +101,28 @@ impl Sessions {
         text: Bytes,
     ) -> Response<Body> {
         let options = http.options();
-        if head::session(head, options).is_some() {
+        if request::session_id(head, options).is_some() {
             return match self.find(http, link, head) {
-                Some(visit) => post::take(http, visit, head, text).await,
+                Some(session) => post::answer(http, session, head, text).await,
                 None => not_found(),
             };
         }
         match self.open(http, link, head) {
-            Ok(visit) => {
-                let id = Arc::clone(&visit.id);
-                named(post::take(http, visit, head, text).await, &id, options)
+            Ok(session) => {
+                let id = Arc::clone(&session.id);
+                let response = post::answer(http, session, head, text).await;
+                with_session_id(response, &id, options)
             }
             Err(refused) => *refused,
         }
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no session.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// Takes GET, DELETE, PUT and HEAD; `None` if they mean nothing here.
+    /// Answers GET, DELETE, PUT and HEAD; `None` if they mean nothing here.
     pub(crate) async fn other<B: http_body::Body>(
         &self,
         http: &Http,
@@ -120,14 +130,17 @@ impl Sessions {
         head: &Parts,
         body: B,
     ) -> Option<Response<Body>> {
-        let in_session = head::session(head, http.options()).is_some();
+        let in_session = request::session_id(head, http.options()).is_some();
         match head.method {
             #[cfg(feature = "webhook")]
             Method::PUT => Some(self.put(http, link, head, body).await),
             #[cfg(any(feature = "sse", feature = "polling"))]
             Method::GET => self.get(http, link, head, in_session).await,
-            Method::DELETE if in_session => Some(self.end(http, link, head)),
-            Method::HEAD if in_session => Some(self.visit(http, link, head)),
+            Method::DELETE if in_session => Some(self.delete(http, link, head)),
+            Method::HEAD if in_session => Some(match self.find(http, link, head) {
+                Some(_) => no_content(),
+                None => not_found(),
+            }),
             _ => {
                 drop(body);
                 None
@@ -135,60 +148,43 @@ impl Sessions {
         }
     }
 
-    /// The session that a request belongs to, if it may use it.
-    fn find(&self, http: &Http, link: &Link, head: &Parts) -> Option<Visit> {
-        let id = head::session(head, http.options())?;
+    /// Finds the session that a request belongs to, if it may use it.
+    fn find(&self, http: &Http, link: &Link, head: &Parts) -> Option<SessionHandle> {
+        let id = request::session_id(head, http.options())?;
         self.table.find(id, &Owner::of(link, head))
     }
 
     /// Opens a session.
     ///
     /// # Errors
-    /// The answer, if there is none to be had.
-    pub(crate) fn open(
+    /// The response that refuses it.
+    fn open(
         &self,
         http: &Http,
         link: &Link,
         head: &Parts,
-    ) -> Result<Visit, Box<Response<Body>>> {
+    ) -> Result<SessionHandle, Box<Response<Body>>> {
         let opened = self.table.open(http, link, head);
-        opened.map_err(|error| {
-            let text = match error {
-                OpenError::TooMany => "there are too many sessions\n",
-                OpenError::Stopping => "the server is shutting down\n",
-                OpenError::Random => "the system has no random numbers\n",
-            };
-            Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, text))
-        })
+        opened
+            .map_err(|error| Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"))))
     }
 
-    /// A client says that it is still there.
-    fn visit(&self, http: &Http, link: &Link, head: &Parts) -> Response<Body> {
-        match self.find(http, link, head) {
-            Some(_) => no_content(),
+    /// Ends a session, as its client asks.
+    fn delete(&self, http: &Http, link: &Link, head: &Parts) -> Response<Body> {
+        let session = self.find(http, link, head);
+        // Of two requests that end it, the second finds nothing.
+        match session.filter(|session| self.table.remove(&session.id)) {
+            Some(session) => {
+                session.end();
+                no_content()
+            }
             None => not_found(),
         }
     }
-
-    /// Ends a session because its client says so.
-    fn end(&self, http: &Http, link: &Link, head: &Parts) -> Response<Body> {
-        // Of two that end it, one was late.
-        let Some(visit) = self
-            .find(http, link, head)
-            .filter(|visit| self.table.remove(&visit.id))
-        else {
-            return not_found();
-        };
-        visit.end();
-        no_content()
-    }
 }
 
-/// Whether a message opens a session.
-fn opens(text: &[u8], options: &Options, policy: &Policy) -> bool {
-    let Some(opener) = &options.session_method else {
-        return false;
-    };
+/// Returns true if a message is a call of `method`, alone.
+fn is_call_of(method: &str, text: &[u8], policy: &Policy) -> bool {
     if text.trim_ascii_start().first() != Some(&b'{') {
         return false;
     }
@@ -196,15 +192,15 @@ fn opens(text: &[u8], options: &Options, policy: &Policy) -> bool {
     // Nearly every other call is known here, and is not read twice.
     if decoder
         .method_before_params()
-        .is_some_and(|method| method != **opener)
+        .is_some_and(|other| other != *method)
     {
         return false;
     }
-    matches!(decoder.finish(), Message::Request(request) if request.method == **opener)
+    matches!(decoder.finish(), Message::Request(request) if request.method == *method)
 }
 
-/// Puts the id of a session into a response.
-fn named(mut response: Response<Body>, id: &str, options: &Options) -> Response<Body> {
+/// Adds the id of a session to a response.
+fn with_session_id(mut response: Response<Body>, id: &str, options: &Options) -> Response<Body> {
     if let Ok(id) = HeaderValue::from_str(id) {
         let name = options.session_header.clone();
         response.headers_mut().insert(name, id);
@@ -220,4 +216,12 @@ fn no_content() -> Response<Body> {
 
 fn not_found() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, "there is no such session\n")
+}
+
+/// Waits for `work`, but not longer than `limit`; zero is for ever.
+async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    match limit.is_zero() {
+        true => Some(work.await),
+        false => tokio::time::timeout(limit, work).await.ok(),
+    }
 }

@@ -1,350 +1,388 @@
-//! The server's messages of one session: numbered, in order, and bounded.
+//! The server's messages of one session: numbered from 1, in order.
 //!
 //! ```text
-//! acknowledged or evicted │ sent, kept │ never sent
-//!                         first        fresh        last
+//! forgotten │ sent: kept for replay,     │ queue: never sent
+//!           │ or until it is acknowledged │
 //! ```
 //!
-//! What was sent over a POST is not kept: its stream is no part of the one that a
-//! client comes back to.
+//! Messages that went out over a POST are not kept: its stream is not the one that a
+//! client resumes.
 
-mod reader;
-mod state;
-mod way;
-
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 
-use self::state::State;
-use super::budget::{Account, Budget, Held};
-use super::table::Opener;
+use super::byte_limit::{ByteLimit, Reservation};
+use super::reader::Reader;
 
-use self::way::is_much;
-
-pub(crate) use self::reader::Reader;
-pub(crate) use self::way::Verb;
-
-/// What one outbox may hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    /// Bytes that the client of this session has still to get.
-    pub(crate) output: usize,
-    /// The same of all sessions; and bytes that all sessions keep.
-    pub(crate) all: usize,
-    /// The same of the sessions that one has opened.
-    pub(crate) each: usize,
-    /// What fits into this has room whatever the others hold.
-    pub(crate) share: usize,
-    /// Bytes of sent messages that are kept for a client that comes back.
-    pub(crate) replay: usize,
-}
-
-/// What becomes of a message that was sent.
+/// Time that a message is kept after it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// It is kept within [`Bounds::replay`].
+pub(crate) enum Retention {
+    /// As long as there is room, to be sent again to a client that comes back.
     Replay,
-    /// It is kept until [`Outbox::acknowledge`], and counts as owed so long.
-    Acknowledged,
+    /// Until the client acknowledges it. So long it counts as owed.
+    UntilAcknowledged,
 }
 
-/// What a client has still to do before it is owed nothing.
+/// OutboxState of a client that is still owed something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
-    /// Whether it was sent everything, and has only to say that it has got it.
+    /// True if everything was sent and only an acknowledgement is missing.
     pub(super) is_sent: bool,
-    /// Whether it reads.
+    /// True if the client reads now.
     pub(super) is_read: bool,
-    /// Whether it has read before, or was told that there is something to read.
-    pub(super) listens: bool,
-    /// How often it has come.
+    /// True if the client has listened before, or was promised a message.
+    pub(super) has_listened: bool,
+    /// Number of readers so far.
     readers: u64,
 }
 
 /// The server's messages of one session.
 ///
-/// One task pushes; one [`Reader`] at a time takes. A message that was never sent,
-/// or not acknowledged where that is asked for, is never dropped: whoever pushes
-/// waits.
+/// The session's connection pushes; one [`Reader`] at a time takes. A message that was
+/// never sent, or has to be acknowledged and was not, is never dropped.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    bounds: Bounds,
-    account: Account,
-    state: Mutex<State>,
+    replay: ByteLimit,
+    pub(super) in_transit: ByteLimit,
+    state: Mutex<OutboxState>,
+    /// Notified of every change.
+    changed: Notify,
+    /// Notified of changes while nobody reads: a POST may.
+    unread: Notify,
+}
+
+#[derive(Debug)]
+pub(super) struct OutboxState {
+    pub(super) sent: VecDeque<Message>,
+    pub(super) queue: VecDeque<Message>,
+    /// Number of the newest message.
+    last: u64,
+    /// Number up to which no message is kept.
+    forgotten: u64,
+    /// Number of the message that the reader takes next.
+    next: u64,
+    retention: Retention,
+    has_listened: bool,
+    /// Token of the reader that may take.
+    pub(super) reader: Option<u64>,
+    readers: u64,
+    pub(super) closed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) number: u64,
+    pub(super) text: Bytes,
+    reservation: Option<Reservation>,
 }
 
 impl Outbox {
-    pub(super) fn new(bounds: Bounds, budget: &Arc<Budget>, opener: Option<&Opener>) -> Arc<Self> {
+    pub(super) fn new(replay: ByteLimit, in_transit: ByteLimit) -> Arc<Self> {
         Arc::new(Self {
-            bounds,
-            account: Account::open(budget, opener, bounds),
-            state: Mutex::default(),
+            replay,
+            in_transit,
+            state: Mutex::new(OutboxState {
+                sent: VecDeque::new(),
+                queue: VecDeque::new(),
+                last: 0,
+                forgotten: 0,
+                next: 1,
+                retention: Retention::Replay,
+                has_listened: false,
+                reader: None,
+                readers: 0,
+                closed: false,
+            }),
+            changed: Notify::new(),
+            unread: Notify::new(),
         })
     }
 
-    /// Appends a message when there is room for it; nothing, once it is closed.
-    pub(crate) fn poll_push(&self, cx: &mut Context<'_>, text: &[u8]) -> Poll<()> {
-        self.change(|state, _| {
-            if state.closed {
-                return Poll::Ready(());
-            }
-            let waiting = state.waiting();
-            if is_much(waiting, self.bounds.output) {
-                state.writer = Some(cx.waker().clone());
-                return Poll::Pending;
-            }
-            if !self.admit(state, text.len(), cx.waker()) {
-                // Its own share may be free before the others' is.
-                state.writer = Some(cx.waker().clone());
-                return Poll::Pending;
-            }
-            state.push(Bytes::copy_from_slice(text), false);
-            Poll::Ready(())
-        })
-    }
-
-    /// Appends a message whether or not there is room: one that had a way to the
-    /// client, which is gone.
-    pub(super) fn push_back(&self, text: Bytes) {
-        self.change(|state, _| {
+    /// Appends a message, unless the outbox is closed.
+    pub(super) fn push(&self, text: Bytes, reservation: Option<Reservation>) {
+        self.change(|state| {
             if !state.closed {
-                state.push(text, true);
+                state.last += 1;
+                state.queue.push_back(Message {
+                    number: state.last,
+                    text,
+                    reservation,
+                });
             }
         });
     }
 
-    /// Counts bytes that are not in here, until [`release`](Self::release): those of
-    /// an answer or a report that has a way of its own.
-    pub(super) fn set_aside(&self, bytes: usize) {
-        self.change(|state, _| state.aside += bytes);
-    }
-
-    pub(super) fn release(&self, bytes: usize) {
-        self.change(|state, _| state.aside = state.aside.saturating_sub(bytes));
-    }
-
-    /// The same when there is room for it. Those that were [pushed back](Self::push_back)
-    /// count too, so that nobody has more of them who leaves them behind.
-    pub(super) fn poll_set_aside(&self, cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
-        self.change(|state, _| {
-            let aside = state.aside + state.back();
-            let output = self.bounds.output;
-            let is_full = is_much(aside, output) || is_much(state.on_its_way.all(), output);
-            if !state.closed && (is_full || !self.admit(state, bytes, cx.waker())) {
-                state.writer = Some(cx.waker().clone());
-                return Poll::Pending;
+    /// Begins to read at the first message that was never sent; the reader before this one
+    /// ends. If messages had to be acknowledged until now and need not be any more, those
+    /// after `received` count as never sent.
+    pub(crate) fn attach(self: &Arc<Self>, retention: Retention, received: Option<u64>) -> Reader {
+        self.change(|state| {
+            if state.retention == Retention::UntilAcknowledged && retention == Retention::Replay {
+                state.acknowledge(received.unwrap_or(0));
+                state.unsend();
             }
-            state.aside += bytes;
-            Poll::Ready(())
+            (state.retention, state.has_listened) = (retention, true);
+            Reader::new(self, state.begin_reader(), false)
         })
     }
 
-    /// So much could not be pushed, and waits in the driver.
-    pub(super) fn set_before(&self, bytes: usize) {
-        self.change(|state, _| state.before = bytes);
-    }
-
-    /// Whether requests may begin, whose answers will come here; else the task of `cx`
-    /// is woken when they may.
-    pub(super) fn may_begin(&self, cx: &mut Context<'_>) -> bool {
-        self.account.may_begin(cx.waker())
-    }
-
-    /// Whether there is room for so much in what all hold; then it is counted.
-    fn admit(&self, state: &mut State, bytes: usize, waker: &Waker) -> bool {
-        let fits = state.held().owed.saturating_add(bytes) <= self.bounds.share;
-        let admitted = self.account.admit((bytes, fits), waker);
-        if admitted {
-            state.charged.owed += bytes;
-        }
-        admitted
-    }
-
-    /// Lets a new reader take what was never sent; the one before it ends. What had to be
-    /// acknowledged until now, and was not, counts as never sent, but for what the client
-    /// says that it `got`.
-    pub(crate) fn attach(self: &Arc<Self>, keep: Keep, got: Option<u64>) -> Reader {
-        self.change(|state, wakers| {
-            if state.keep == Keep::Acknowledged && keep == Keep::Replay {
-                state.unsend_after(got.unwrap_or(0));
-            }
-            (state.keep, state.listens) = (keep, true);
-            wakers.extend(state.taker.take());
-            wakers.extend(state.watcher.take());
-            Reader::begin(self, state, false)
-        })
-    }
-
-    /// Lets a new reader take everything that is not acknowledged, if that was asked
-    /// for before, and else what was never sent; with the number before the first of
-    /// these.
+    /// Begins to read at the first message that is not acknowledged, and returns the
+    /// number before it. What was sent as a stream counts as acknowledged.
     #[cfg(feature = "webhook")]
-    pub(super) fn attach_owed(self: &Arc<Self>) -> (Reader, u64) {
-        self.change(|state, wakers| {
-            let before = std::mem::replace(&mut state.keep, Keep::Acknowledged);
-            state.listens = true;
-            wakers.extend(state.taker.take());
-            wakers.extend(state.watcher.take());
-            let reader = Reader::begin(self, state, false);
-            if before == Keep::Acknowledged {
-                state.next = state.owed();
-            }
-            // Nobody will acknowledge what was sent on another way.
-            while state.front() < state.next && state.front() < state.fresh {
-                state.drop_first();
-            }
-            (reader, state.next - 1)
+    pub(super) fn attach_unacknowledged(self: &Arc<Self>) -> (Reader, u64) {
+        self.change(|state| {
+            let cursor = match state.retention {
+                Retention::Replay => state.last_sent(),
+                Retention::UntilAcknowledged => state.before_unbroken_tail(),
+            };
+            (state.retention, state.has_listened) = (Retention::UntilAcknowledged, true);
+            state.acknowledge(cursor);
+            let reader = Reader::new(self, state.begin_reader(), false);
+            state.next = cursor + 1;
+            (reader, cursor)
         })
     }
 
-    /// The same if there is no other, and if messages do not have to be
-    /// acknowledged; else the task of `cx` is woken when that may have changed,
-    /// until [`leave`](Self::leave).
-    pub(super) fn lend(self: &Arc<Self>, cx: &mut Context<'_>, other: u64) -> Option<Reader> {
-        self.change(|state, _| {
-            let free = state.reader.is_none() && state.keep == Keep::Replay;
-            if free && !(state.closed && state.is_sent()) {
-                return Some(Reader::begin(self, state, true));
-            }
-            state.others.insert(other, cx.waker().clone());
-            None
+    /// Begins to read for a POST, if nobody else reads and nothing must be acknowledged.
+    #[cfg(feature = "sse")]
+    pub(super) fn lend(self: &Arc<Self>) -> Option<Reader> {
+        self.change(|state| {
+            let is_lent = state.is_free() && !(state.closed && state.is_sent());
+            is_lent.then(|| Reader::new(self, state.begin_reader(), true))
         })
     }
 
-    /// Ready when there is a message that [`lend`](Self::lend) would give.
-    pub(super) fn poll_unread(&self, cx: &mut Context<'_>, other: u64) -> Poll<()> {
-        self.change(|state, _| {
-            let free = state.reader.is_none() && state.keep == Keep::Replay;
-            if free && state.unsent.all > 0 {
-                return Poll::Ready(());
-            }
-            state.others.insert(other, cx.waker().clone());
-            Poll::Pending
-        })
+    /// Returns true if there is a message that [`lend`](Self::lend) would give.
+    #[cfg(feature = "sse")]
+    pub(super) fn has_unread(&self) -> bool {
+        let state = self.lock();
+        state.is_free() && !state.queue.is_empty()
     }
 
-    /// Does not wait to read any more.
-    pub(super) fn leave(&self, other: u64) {
-        self.lock().others.remove(&other);
-    }
-
-    /// Drops what the client has got: everything up to `number` that was sent.
+    /// Drops everything up to `number` that was sent: the client has got it.
     pub(crate) fn acknowledge(&self, number: u64) {
-        self.change(|state, _| {
-            while state.front() <= number && state.front() < state.fresh {
-                state.drop_first();
-            }
-        });
+        self.change(|state| state.acknowledge(number));
     }
 
-    /// The number of the last message; 0 if there was none.
+    /// Number of the newest message; 0 if there was none.
     pub(super) fn last(&self) -> u64 {
-        self.lock().last()
+        self.lock().last
     }
 
-    /// Nothing is pushed any more. A reader gets what there is, and then its end.
-    pub(crate) fn close(&self) {
-        self.change(|state, wakers| {
-            state.closed = true;
-            wakers.extend(state.wakers());
-        });
+    /// Accepts no further messages. A reader gets what there is, and then its end.
+    pub(super) fn close(&self) {
+        self.change(|state| state.closed = true);
     }
 
-    /// Closes it, and drops what there is: nobody will come for it.
+    /// Closes the outbox and drops what is in it: nobody will come for it.
     pub(super) fn discard(&self) {
-        self.change(|state, wakers| {
+        self.change(|state| {
             state.closed = true;
-            while !state.messages.is_empty() {
-                state.skip_first();
-            }
-            wakers.extend(state.wakers());
+            state.forgotten = state.last;
+            state.next = state.last + 1;
+            state.sent.clear();
+            state.queue.clear();
         });
     }
 
-    /// What the client has still to do; `None` if nothing. Once it is closed, the task
-    /// of `cx` is woken when that has changed.
-    pub(super) fn due(&self, cx: &mut Context<'_>) -> Option<Due> {
-        let mut state = self.lock();
-        let due = state.due()?;
-        state.writer = Some(cx.waker().clone());
-        Some(due)
+    /// OutboxState of the client if it is still owed something.
+    pub(super) fn due(&self) -> Option<Due> {
+        self.lock().due()
     }
 
-    /// The client was told that something comes this way.
+    /// Waits until [`due`](Self::due) is not `due` any more.
+    pub(super) async fn due_changed(&self, due: Due) {
+        let changed = |state: &mut OutboxState| (state.due() != Some(due)).then_some(());
+        self.wait_for(changed).await;
+    }
+
+    /// Notes that the client was told of a message to come.
     pub(super) fn promise(&self) {
-        self.lock().listens = true;
+        self.lock().has_listened = true;
     }
 
-    /// Whether the client may come: it has before, or was told that it should.
-    pub(super) fn listens(&self) -> bool {
-        self.lock().listens
+    /// Returns true if the client reads, has read, or was told that it should.
+    pub(super) fn is_expected(&self) -> bool {
+        let state = self.lock();
+        state.has_listened || state.reader.is_some()
     }
 
-    /// Whether somebody reads.
-    pub(super) fn has_reader(&self) -> bool {
-        self.lock().reader.is_some()
-    }
-
-    /// Changes it, keeps it within its bounds, and wakes whoever that concerns.
-    fn change<R>(&self, change: impl FnOnce(&mut State, &mut Vec<Waker>) -> R) -> R {
-        let mut wakers = Vec::new();
-        let mut guard = self.lock();
-        let state = &mut *guard;
-        let (last, owed, due) = (state.last(), state.held().owed, state.due());
-        let result = change(state, &mut wakers);
-        self.evict(state);
-        if state.last() > last {
-            match state.reader {
-                Some(_) => wakers.extend(state.taker.take()),
-                None => wakers.extend(state.others()),
+    /// Waits until `check` returns something.
+    pub(super) async fn wait_for<R>(
+        &self,
+        mut check: impl FnMut(&mut OutboxState) -> Option<R>,
+    ) -> R {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(found) = check(&mut self.lock()) {
+                return found;
             }
+            changed.await;
         }
-        if state.held().owed < owed || (state.closed && state.due() != due) {
-            wakers.extend(state.writer.take());
+    }
+
+    /// Futures that end with the next change, and with the next one while nobody reads.
+    #[cfg(feature = "sse")]
+    pub(super) fn notified(
+        &self,
+    ) -> (
+        tokio::sync::futures::Notified<'_>,
+        tokio::sync::futures::Notified<'_>,
+    ) {
+        (self.changed.notified(), self.unread.notified())
+    }
+
+    /// Changes the state, and wakes those who wait for that.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut OutboxState) -> R) -> R {
+        let mut state = self.lock();
+        let result = change(&mut state);
+        let is_free = state.is_free();
+        drop(state);
+        self.changed.notify_waiters();
+        if is_free {
+            self.unread.notify_waiters();
         }
-        let now = state.held();
-        let before = std::mem::replace(&mut state.charged, now);
-        wakers.extend(self.account.change(before, now));
-        drop(guard);
-        wakers.into_iter().for_each(Waker::wake);
         result
     }
 
-    /// Forgets what is kept past the bounds.
-    fn evict(&self, state: &mut State) {
-        if state.keep != Keep::Replay || state.sent.all == 0 {
-            return;
-        }
-        let room = self.account.room_to_keep(state.charged.kept);
-        let replay = self.bounds.replay;
-        // One message may pass the limit of its session: the larger it is, the more often
-        // it is cut on its way, and nobody could get it a second time.
-        let is_over = |state: &State| {
-            let kept = state.sent.all;
-            kept > room || kept > replay && !(replay > 0 && state.keeps_one())
-        };
-        // What the reader is about to get again is not forgotten meanwhile.
-        while is_over(state) && state.front() < state.next.min(state.fresh) {
-            state.drop_first();
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, OutboxState> {
         self.state
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
-}
 
-impl Drop for Outbox {
-    fn drop(&mut self) {
-        let charged = self.lock().charged;
-        let wakers = self.account.change(charged, Held::default());
-        wakers.into_iter().for_each(Waker::wake);
+    /// Counts the message that is next as sent. If the reader `is_lent`, the message is not
+    /// kept, and its reservation is returned.
+    pub(super) fn advance(&self, state: &mut OutboxState, is_lent: bool) -> Option<Reservation> {
+        let is_replayed = state.replayed().is_some();
+        state.next = state.peek()?.number + 1;
+        if is_replayed {
+            return None;
+        }
+        let message = state.queue.pop_front()?;
+        if is_lent {
+            return message.reservation;
+        }
+        self.keep(state, message);
+        None
+    }
+
+    /// Keeps a message that was sent; the oldest make room for it. The newest is kept even
+    /// if it is larger than the limit: the larger a message is, the more often it is cut.
+    fn keep(&self, state: &mut OutboxState, mut message: Message) {
+        if state.retention == Retention::Replay {
+            message.reservation = loop {
+                let reservation = self.replay.try_reserve(message.text.len());
+                if reservation.is_some() || !state.forget_first() {
+                    break reservation;
+                }
+            };
+            if message.reservation.is_none() {
+                state.forgotten = message.number;
+                return;
+            }
+        }
+        state.sent.push_back(message);
     }
 }
 
-#[cfg(test)]
-mod tests;
+impl OutboxState {
+    /// Number of the newest message that was sent.
+    fn last_sent(&self) -> u64 {
+        let unsent = self.queue.front();
+        unsent.map_or(self.last, |message| message.number - 1)
+    }
+
+    /// Returns true if a POST may read.
+    fn is_free(&self) -> bool {
+        self.reader.is_none() && self.retention == Retention::Replay
+    }
+
+    /// Returns true if everything was sent and nothing is about to be sent again.
+    fn is_sent(&self) -> bool {
+        let is_read = self.reader.is_some() || self.retention == Retention::UntilAcknowledged;
+        self.queue.is_empty() && !(is_read && self.replayed().is_some())
+    }
+
+    fn due(&self) -> Option<Due> {
+        let is_unacknowledged =
+            self.retention == Retention::UntilAcknowledged && !self.sent.is_empty();
+        (is_unacknowledged || !self.is_sent()).then_some(Due {
+            is_sent: self.is_sent(),
+            is_read: self.reader.is_some(),
+            has_listened: self.has_listened,
+            readers: self.readers,
+        })
+    }
+
+    fn begin_reader(&mut self) -> u64 {
+        self.readers += 1;
+        self.reader = Some(self.readers);
+        self.next = self.last_sent() + 1;
+        self.readers
+    }
+
+    fn acknowledge(&mut self, number: u64) {
+        while self
+            .sent
+            .front()
+            .is_some_and(|first| first.number <= number)
+        {
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) -> bool {
+        let Some(first) = self.sent.pop_front() else {
+            return false;
+        };
+        self.forgotten = first.number;
+        true
+    }
+
+    /// Counts everything that is kept as never sent.
+    fn unsend(&mut self) {
+        while let Some(message) = self.sent.pop_back() {
+            self.queue.push_front(message);
+        }
+    }
+
+    /// Number before those messages that are kept and follow one another without a gap to
+    /// the newest that was sent. Messages that a POST has taken leave gaps.
+    #[cfg(feature = "webhook")]
+    fn before_unbroken_tail(&self) -> u64 {
+        let mut before = self.last_sent();
+        for message in self.sent.iter().rev() {
+            if message.number != before {
+                break;
+            }
+            before -= 1;
+        }
+        before
+    }
+
+    /// Goes on after `number`, as far as messages are kept; returns how many are missing.
+    pub(super) fn resume_after(&mut self, number: u64) -> u64 {
+        let number = number.min(self.last_sent());
+        self.next = number.max(self.forgotten) + 1;
+        self.forgotten.saturating_sub(number)
+    }
+
+    /// Messages from the next one on.
+    pub(super) fn following(&self) -> impl Iterator<Item = &Message> {
+        let place = self.sent.partition_point(|sent| sent.number < self.next);
+        self.sent.range(place..).chain(&self.queue)
+    }
+
+    /// Message that is next, and that was sent before.
+    fn replayed(&self) -> Option<&Message> {
+        self.sent.back().filter(|newest| newest.number >= self.next)
+    }
+
+    pub(super) fn peek(&self) -> Option<&Message> {
+        self.following().next()
+    }
+}

@@ -1,67 +1,74 @@
-//! The client's messages: a POST in a session.
-
-use std::future::poll_fn;
+//! POST: the client's messages.
 
 use bytes::{Bytes, BytesMut};
 use caudal_core::{Id, Invalid, Message, decode};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
-use super::head;
-use super::inbox::Refused;
-use super::outbox::Verb;
+use super::byte_limit::hold;
+use super::inbox::PushError;
+use super::pending_posts::{ExpectedReply, PendingPost};
 use super::refusal::refusal;
-use super::table::{Session, Visit};
-use super::waits::{Asked, Wait};
+use super::session::{Session, SessionHandle};
+use super::{no_content, not_found, request};
 use crate::call::Exchange;
 use crate::connection::member;
 use crate::http::{Body, Http, json, later, plain};
 
-/// An answer that takes longer does not keep the head of its response waiting.
+/// Time after which a reply comes on an event stream, whose head need not wait for it.
 #[cfg(feature = "sse")]
 const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Takes what a POST brings, and answers it.
-pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: Bytes) -> Response<Body> {
-    let (asked, tokens, cancelled, is_answer) = match decode(&text, &http.hub().config.policy) {
-        Message::Invalid(invalid) => return judge(http, &visit, &text, &invalid),
+/// Takes the message of a POST, and answers it.
+pub(super) async fn answer(
+    http: &Http,
+    session: SessionHandle,
+    head: &Parts,
+    text: Bytes,
+) -> Response<Body> {
+    let (expected, cancelled, is_answer) = match decode(&text, &http.hub().config.policy) {
+        Message::Invalid(invalid) => return answer_invalid(http, &session, &text, &invalid),
         message => (
-            Asked::of(&message),
-            tokens(&visit, head, &message),
-            cancelled(&visit, &message),
+            ExpectedReply::to(&message, &progress_tokens(&session, head, &message)),
+            cancelled_ids(&session, &message),
             is_answer(&message),
         ),
     };
-    let is_async = asked.is_some() && head::prefers_async(&head.headers);
-    // It must be known before the answer can be there.
-    let wait = match asked.filter(|_| !is_async) {
-        Some(asked) => match Wait::begin(&visit.pipe, asked.with_tokens(&tokens)) {
-            None => return turned_away(http, &visit, &text),
-            wait => wait,
+    let is_async = expected.is_some() && request::prefers_async(&head.headers);
+    // The POST must be known before its reply can be there.
+    let pending = match expected.filter(|_| !is_async) {
+        Some(expected) => match PendingPost::begin(&session.queues, expected) {
+            None => return overloaded(http, &session, &text),
+            pending => pending,
         },
         None => None,
     };
     if is_async {
-        visit.pipe.outbox.promise();
+        session.outbox().promise();
     }
-    match visit.pipe.inbox.push(&text, is_answer).await {
+    match session.queues.inbox.push(&text, is_answer).await {
         Ok(()) => {}
-        Err(Refused::Ended) => return ended(http),
-        Err(Refused::Full) => return later("too much of this session waits already\n"),
+        Err(PushError::Closed) => return ended(http),
+        Err(PushError::Full) => return later("too much of this session waits already\n"),
     }
-    // The answer may take long.
+    // The reply may take long.
     drop(text);
     for id in cancelled {
-        visit.pipe.waits.give_up(&id);
+        session.queues.posts.cancel(&id);
     }
-    match wait {
-        Some(wait) => answer(http, visit, head, wait).await,
+    match pending {
+        Some(pending) => reply(http, session, head, pending).await,
         None => accepted(is_async),
     }
 }
 
-/// Answers what is no message; the session goes on.
-fn judge(http: &Http, session: &Session, text: &[u8], invalid: &Invalid<'_>) -> Response<Body> {
+/// Answers a message that is not valid; the session goes on.
+fn answer_invalid(
+    http: &Http,
+    session: &Session,
+    text: &[u8],
+    invalid: &Invalid<'_>,
+) -> Response<Body> {
     let link = &session.link;
     link.show_received(text);
     let mut out = BytesMut::new();
@@ -69,36 +76,38 @@ fn judge(http: &Http, session: &Session, text: &[u8], invalid: &Invalid<'_>) -> 
     match out.is_empty() {
         // It was meant as an answer.
         true => accepted(false),
-        false => answered(http, out.freeze()),
+        false => replied(http, out.freeze()),
     }
 }
 
-/// Answers requests when too many wait already. Nothing that came with them begins.
-fn turned_away(http: &Http, session: &Session, text: &[u8]) -> Response<Body> {
-    let (link, outbox) = (&session.link, &session.pipe.outbox);
-    if outbox.has_much_on_its_way(Verb::Post) {
-        return later("too much that was sent to this session is not read\n");
-    }
-    link.show_received(text);
+/// Refuses requests when too many wait already. Nothing that came with them begins.
+fn overloaded(http: &Http, session: &Session, text: &[u8]) -> Response<Body> {
+    let link = &session.link;
     let refuse = |out: &mut BytesMut, id: Id<'_>| {
         Exchange::for_entry(link, out).turn_away(id, false);
     };
-    match refusal(text, &link.config.policy, refuse) {
-        Some(answer) => answered(http, outbox.on_its_way(Verb::Post, answer)),
-        None => accepted(false),
+    let Some(reply) = refusal(text, &link.config.policy, refuse) else {
+        return accepted(false);
+    };
+    match session.queues.posts.replies.try_reserve(reply.len()) {
+        Some(reservation) => {
+            link.show_received(text);
+            replied(http, hold(reply, [reservation]))
+        }
+        None => later("too much that was sent to this session is not read\n"),
     }
 }
 
-fn answered(http: &Http, text: Bytes) -> Response<Body> {
+fn replied(http: &Http, text: Bytes) -> Response<Body> {
     let status = match http.status(Some(&text), StatusCode::OK) {
-        // In a session they say that there is none any more.
+        // In a session they tell that there is none any more.
         StatusCode::NOT_FOUND | StatusCode::GONE => StatusCode::OK,
         status => status,
     };
     json(status, text)
 }
 
-/// Whether a message answers calls of ours, and does nothing else.
+/// Returns true if a message answers calls of the server, and does nothing else.
 fn is_answer(message: &Message<'_>) -> bool {
     match message {
         Message::Batch(entries) => entries.iter().all(is_answer),
@@ -106,54 +115,49 @@ fn is_answer(message: &Message<'_>) -> bool {
     }
 }
 
-/// The ids of requests that a message cancels, if these will have no answer.
-fn cancelled(session: &Session, message: &Message<'_>) -> Vec<String> {
+/// Entries of a batch, or the only message.
+fn collect<T>(message: &Message<'_>, pick: impl Fn(&Message<'_>) -> Option<T>) -> Vec<T> {
+    match message {
+        Message::Batch(entries) => entries.iter().filter_map(pick).collect(),
+        single => pick(single).into_iter().collect(),
+    }
+}
+
+/// Ids of requests that a message cancels, if these will have no reply.
+fn cancelled_ids(session: &Session, message: &Message<'_>) -> Vec<String> {
     let cancel = session.link.config.dialect.cancel.as_ref();
     let Some(cancel) = cancel.filter(|cancel| cancel.answer.is_none()) else {
         return Vec::new();
     };
-    let id = |message: &Message<'_>| match message {
-        Message::Notification(told) if told.method == cancel.method => {
-            member(told.params, &cancel.member)
+    collect(message, |message| match message {
+        Message::Notification(notification) if notification.method == cancel.method => {
+            member(notification.params, &cancel.member)
         }
         _ => None,
-    };
-    match message {
-        Message::Batch(entries) => entries.iter().filter_map(id).collect(),
-        single => id(single).into_iter().collect(),
-    }
+    })
 }
 
-/// Under which the client wants to hear of progress where it waits for the answer:
-/// `_meta` has them, as in MCP.
-#[cfg(feature = "sse")]
-fn tokens(session: &Session, head: &Parts, message: &Message<'_>) -> Vec<String> {
+/// Tokens under which the client wants progress where it waits for the reply. They are in
+/// `_meta`, as in MCP.
+fn progress_tokens(session: &Session, head: &Parts, message: &Message<'_>) -> Vec<String> {
     #[derive(serde::Deserialize)]
     struct Params {
         #[serde(rename = "_meta")]
         meta: std::collections::HashMap<String, Box<serde_json::value::RawValue>>,
     }
+    let takes_events = cfg!(feature = "sse") && request::accepts(&head.headers, request::EVENTS);
     let progress = session.link.config.dialect.progress.as_ref();
-    let Some(progress) = progress.filter(|_| head::accepts(&head.headers, head::EVENTS)) else {
+    let Some(progress) = progress.filter(|_| takes_events) else {
         return Vec::new();
     };
-    let token = |message: &Message<'_>| match message {
+    collect(message, |message| match message {
         Message::Request(request) => {
             let mut params: Params = request.params?.read().ok()?;
             let token = params.meta.remove(&*progress.member)?;
             Some(token.get().to_owned())
         }
         _ => None,
-    };
-    match message {
-        Message::Batch(entries) => entries.iter().filter_map(token).collect(),
-        single => token(single).into_iter().collect(),
-    }
-}
-
-#[cfg(not(feature = "sse"))]
-fn tokens(_: &Session, _: &Parts, _: &Message<'_>) -> Vec<String> {
-    Vec::new()
+    })
 }
 
 fn accepted(is_async: bool) -> Response<Body> {
@@ -167,49 +171,65 @@ fn accepted(is_async: bool) -> Response<Body> {
     response
 }
 
-/// There is no session any more.
+/// Tells that there is no session any more.
 fn ended(http: &Http) -> Response<Body> {
     match http.hub().stop.is_cancelled() {
         true => plain(
             StatusCode::SERVICE_UNAVAILABLE,
             "the server is shutting down\n",
         ),
-        false => crate::http::session::not_found(),
+        false => not_found(),
     }
 }
 
-/// Waits for the answer, as JSON or as the end of an event stream.
-async fn answer(http: &Http, visit: Visit, head: &Parts, wait: Wait) -> Response<Body> {
+/// Waits for the reply, as JSON or as the end of an event stream.
+async fn reply(
+    http: &Http,
+    session: SessionHandle,
+    head: &Parts,
+    mut pending: PendingPost,
+) -> Response<Body> {
     #[cfg(feature = "sse")]
-    if head::accepts(&head.headers, head::EVENTS) && !is_there_at_once(&wait).await {
-        return crate::http::session::sse::answer(visit, wait, http.options());
+    if request::accepts(&head.headers, request::EVENTS)
+        && !is_there_at_once(&session, &mut pending).await
+    {
+        return super::sse::reply(session, pending, http.options());
     }
-    #[cfg(not(feature = "sse"))]
     let _ = head;
-    poll_fn(|cx| wait.poll_ready(cx)).await;
-    match wait.take() {
-        Some(text) => answered(http, visit.pipe.outbox.on_its_way(Verb::Post, text)),
-        None if visit.pipe.inbox.is_closed() => ended(http),
+    pending.wait().await;
+    match pending.take() {
+        Some(reply) => replied(http, hold(reply.text, reply.reservation)),
+        None if session.queues.inbox.is_closed() => ended(http),
         // The client has cancelled it.
-        None => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            response
-        }
+        None => no_content(),
     }
 }
 
-/// Whether the answer comes soon, and nothing else that has no other way.
+/// Returns true if the reply comes soon, and nothing else that has no other way.
 #[cfg(feature = "sse")]
-async fn is_there_at_once(wait: &Wait) -> bool {
-    use std::task::Poll;
-    let there = poll_fn(|cx| {
-        // In this order: what was said before the answer is there when it is.
-        let ready = wait.poll_ready(cx);
-        if wait.poll_unread(cx).is_ready() {
-            return Poll::Ready(false);
+async fn is_there_at_once(session: &Session, pending: &mut PendingPost) -> bool {
+    let outbox = session.outbox();
+    let at_once = async {
+        loop {
+            let (_, unread) = outbox.notified();
+            // In this order: messages before the reply are there when it is.
+            let found = pending.peek().map(|message| message.is_reply);
+            if outbox.has_unread() {
+                return false;
+            }
+            if let Some(is_reply) = found {
+                return is_reply;
+            }
+            if pending.is_over() {
+                return true;
+            }
+            tokio::select! {
+                () = pending.wait() => {}
+                () = unread => {}
+            }
         }
-        ready.map(|_| true)
-    });
-    tokio::time::timeout(AT_ONCE, there).await.unwrap_or(false)
+    };
+    tokio::time::timeout(AT_ONCE, at_once)
+        .await
+        .unwrap_or(false)
 }

@@ -1,10 +1,10 @@
-//! Answers to what does not begin.
+//! Replies to requests that do not begin.
 
 use bytes::{Bytes, BytesMut};
 use caudal_core::{Id, Message, Policy, decode};
 
-/// The answer to a message whose requests are refused, each by `refuse`; `None` if it
-/// wants none.
+/// Returns the reply to a message whose requests are refused, each by `refuse`; `None` if
+/// it wants none.
 pub(super) fn refusal(
     text: &[u8],
     policy: &Policy,
@@ -14,7 +14,7 @@ pub(super) fn refusal(
     match decode(text, policy) {
         Message::Request(request) => refuse(&mut out, request.id),
         Message::Batch(entries) => {
-            for id in entries.iter().filter_map(owed) {
+            for id in entries.iter().filter_map(replied_id) {
                 out.extend_from_slice(if out.is_empty() { b"[" } else { b"," });
                 refuse(&mut out, id);
             }
@@ -27,8 +27,8 @@ pub(super) fn refusal(
     (!out.is_empty()).then(|| out.freeze())
 }
 
-/// The id of what wants an answer.
-fn owed<'a>(entry: &Message<'a>) -> Option<Id<'a>> {
+/// Returns the id of an entry that wants a reply.
+fn replied_id<'a>(entry: &Message<'a>) -> Option<Id<'a>> {
     match entry {
         Message::Request(request) => Some(request.id),
         Message::Invalid(invalid) if invalid.wants_answer() => Some(invalid.id),

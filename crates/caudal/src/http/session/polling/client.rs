@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use caudal_core::{CloseReason, Message, decode};
+use caudal_core::CloseReason;
 use http::{HeaderName, HeaderValue};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::page::{Cut, Page};
 use crate::config::Config;
@@ -15,18 +15,20 @@ use crate::endpoint::Target;
 use crate::http::ClientOptions;
 use crate::http::client::pool::Answer;
 use crate::http::session::client::{
-    Asked, Ended, Frame, Frames, Session, SessionTransport, Tries, pass_over,
+    ClientSession, ClientTransport, FrameSender, GetError, Retry, SessionEnd, pass_on, pass_over,
 };
 use crate::transport::Transport;
 
 const JSON: &str = "application/json";
 const PREFER: HeaderName = HeaderName::from_static("prefer");
-/// So long a server is asked to wait for a message,
+/// Time that the server is asked to wait for a message.
 const WAIT: &str = "wait=25";
-/// and so long an answer may take until it counts as lost.
+/// Time after which a response counts as lost.
 const LOST: Duration = Duration::from_secs(45);
-/// An empty answer that comes sooner was no waiting.
+/// Time within which an empty response shows that the server does not wait.
 const AT_ONCE: Duration = Duration::from_secs(1);
+/// Pause after a response of a server that does not wait.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Opens a session.
 pub(crate) async fn connect(
@@ -34,192 +36,138 @@ pub(crate) async fn connect(
     options: &ClientOptions,
     config: &Config,
 ) -> io::Result<Box<dyn Transport>> {
-    let session = Session::new(target, options, config)?;
+    let session = ClientSession::new(target, options, config)?;
     let opened = session.open(JSON).await?;
     if opened.is_some() && !session.is_identified() {
         let text = "the server has opened no session";
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
-    let mut listener = Listener {
-        session: Arc::clone(&session),
-        frames: None,
-        cursor: 0,
-        tries: Tries::new(),
+    let first = match opened {
+        Some(answer) => {
+            let unreadable =
+                |error: GetError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+            Some(read(&session, answer).await.map_err(unreadable)?)
+        }
+        None => None,
     };
-    let first =
-        match opened {
-            Some(answer) => {
-                let read = listener.read(answer).await;
-                Some(read.map_err(|error| {
-                    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
-                })?)
-            }
-            None => None,
+    let polled = Arc::clone(&session);
+    let transport = ClientTransport::start(session, |frames| async move {
+        let poller = Poller {
+            session: polled,
+            frames,
+            cursor: 0,
         };
-    let transport = SessionTransport::start(session, |frames| async move {
-        listener.frames = Some(frames);
-        listener.run(first).await
+        poller.run(first).await
     });
     Ok(Box::new(transport))
 }
 
-struct Listener {
-    session: Arc<Session>,
-    frames: Option<Frames>,
-    /// The number of the last message.
+struct Poller {
+    session: Arc<ClientSession>,
+    frames: FrameSender,
+    /// Number of the last message.
     cursor: u64,
-    tries: Tries,
 }
 
-impl Listener {
-    /// Polls until the session ends; `None` if there is no way to.
+impl Poller {
+    /// Polls until the session ends; `None` if the server takes no polls.
     async fn run(mut self, first: Option<(Bytes, bool)>) -> Option<CloseReason> {
-        match first {
-            None => self.session.identified().await,
-            Some((first, whole)) => {
-                if let Err(error) = self.take(&first, whole).await {
-                    return Some(error.end().into());
-                }
+        let mut retry = Retry::new();
+        let mut polled = match first {
+            None => {
+                self.session.identified().await;
+                Ok(())
             }
-        }
+            Some((first, is_whole)) => self.take(&first, is_whole).await.map(drop),
+        };
         loop {
-            match self.poll().await {
-                Ok(true) => self.tries.succeeded(),
-                Ok(false) => return None,
-                Err(PollError::End(ended)) => return Some(ended.into()),
-                Err(error @ (PollError::Failed(_) | PollError::Refused(_))) => {
-                    self.tries.tried(matches!(error, PollError::Refused(_)));
-                    if !self.tries.wait().await {
-                        return Some(error.end().into());
+            match polled {
+                Ok(()) => retry.succeeded(),
+                Err(GetError::Unsupported) => return None,
+                Err(GetError::Ended(end)) => return Some(end.into()),
+                Err(GetError::Failed { why, is_refused }) => {
+                    retry.tried(is_refused);
+                    if !retry.wait().await {
+                        return Some(SessionEnd::Broken(why).into());
                     }
                 }
             }
+            polled = self.poll().await;
         }
     }
 
-    /// Asks once; `false` if it makes no sense to.
-    async fn poll(&mut self) -> Result<bool, PollError> {
+    async fn poll(&mut self) -> Result<(), GetError> {
         let query = format!("cursor={}", self.cursor);
-        let mut request = self.session.get(JSON, Some(&query));
+        let mut request = self.session.get_request(JSON, Some(&query));
         let headers = request.headers_mut();
         headers.insert(PREFER, HeaderValue::from_static(WAIT));
-        let asked = Instant::now();
-        let late = |_| PollError::Failed("no answer came in time".to_owned());
-        let answer = tokio::time::timeout(LOST, self.session.ask(request));
-        let heard = match answer.await.map_err(late)? {
-            Asked::Answer(answer) => {
+        let begun = Instant::now();
+        let late = |_| GetError::failed("no answer came in time");
+        let got = timeout(LOST, self.session.get(request)).await;
+        let has_new = match got.map_err(late)?? {
+            Some(answer) => {
                 self.session.set_listening(true);
-                let text = tokio::time::timeout(LOST, self.read(*answer));
-                let (text, whole) = text.await.map_err(late)??;
-                self.take(&text, whole).await?
+                let text = timeout(LOST, read(&self.session, answer)).await;
+                let (text, is_whole) = text.map_err(late)??;
+                self.take(&text, is_whole).await?
             }
-            Asked::Empty => false,
-            Asked::Failed(why) => return Err(PollError::Failed(why)),
-            Asked::Refused(why) => return Err(PollError::Refused(why)),
-            Asked::Never => return Ok(false),
-            Asked::End(ended) => return Err(PollError::End(ended)),
+            None => false,
         };
-        if !heard && asked.elapsed() < AT_ONCE {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        if !has_new && begun.elapsed() < AT_ONCE {
+            tokio::time::sleep(PAUSE).await;
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// As much of an answer as may be read, and whether that is all of it.
-    async fn read(&self, answer: Answer) -> Result<(Bytes, bool), PollError> {
-        let read = answer.read_up_to(limit(self.session.policy.max_message));
-        let broken = |_| PollError::Failed("the answer broke off".to_owned());
-        read.await.map_err(broken)
-    }
-
-    /// Passes on what is new in an answer; whether anything is.
-    async fn take(&mut self, text: &Bytes, whole: bool) -> Result<bool, PollError> {
-        if !whole {
-            return self.take_cut(text).await;
-        }
-        let page: Page<'_> = serde_json::from_slice(text)
-            .map_err(|error| PollError::End(Ended::Broken(error.to_string())))?;
-        let count = page.messages.len();
+    /// Passes on new messages of a response; returns true if there are any. If it is not
+    /// whole, its last message must be larger than allowed.
+    async fn take(&mut self, text: &Bytes, is_whole: bool) -> Result<bool, GetError> {
+        let (page, cut) = match is_whole {
+            true => {
+                let page = serde_json::from_slice::<Page<'_>>(text);
+                let page = page.map_err(|error| SessionEnd::Broken(error.to_string()))?;
+                (page, None)
+            }
+            false => {
+                let cut = Cut::of(text).filter(|cut| cut.last.len() > self.max_message());
+                let too_large = || SessionEnd::Broken("an answer is too large".to_owned());
+                let Cut { page, last } = cut.ok_or_else(too_large)?;
+                (page, Some(last))
+            }
+        };
+        let count = page.messages.len() + usize::from(cut.is_some());
         let new = self.count_new(page.cursor, count)?;
         for message in page.messages.iter().skip(count - new) {
-            self.pass(text.slice_ref(message.get().as_bytes())).await;
+            let message = text.slice_ref(message.get().as_bytes());
+            pass_on(&self.session, &self.frames, message).await;
+        }
+        if let (Some(last), 1..) = (cut, new) {
+            pass_over(&self.session, &self.frames, last).await;
         }
         self.cursor = self.cursor.max(page.cursor);
         Ok(new > 0)
     }
 
-    /// The same for one that is cut: its last message is larger than any that is read.
-    async fn take_cut(&mut self, text: &Bytes) -> Result<bool, PollError> {
-        let cut = Cut::of(text).filter(|cut| cut.last.len() > self.session.policy.max_message);
-        let Some(Cut { page, last }) = cut else {
-            let why = "an answer is too large".to_owned();
-            return Err(PollError::End(Ended::Broken(why)));
-        };
-        let count = page.messages.len() + 1;
-        let new = self.count_new(page.cursor, count)?;
-        for message in page.messages.iter().skip(count - new) {
-            self.pass(text.slice_ref(message.get().as_bytes())).await;
-        }
-        if let (Some(frames), 1..) = (&self.frames, new) {
-            pass_over(&self.session, frames, last).await;
-        }
-        self.cursor = self.cursor.max(page.cursor);
-        Ok(new > 0)
+    fn max_message(&self) -> usize {
+        self.session.policy.max_message
     }
 
-    async fn pass(&self, message: Bytes) {
-        let Some(frames) = &self.frames else {
-            return;
-        };
-        let policy = &self.session.policy;
-        if message.len() > policy.max_message {
-            return pass_over(&self.session, frames, &message).await;
-        }
-        if let Message::Invalid(invalid) = decode(&message, policy)
-            && invalid.wants_answer()
-        {
-            tracing::warn!(target: "caudal", cause = %invalid.cause, "what came is no message");
-            return;
-        }
-        let _ = frames.send(Frame::Message(message)).await;
-    }
-
-    /// How many of so many messages are new: the last one has the number that the
-    /// cursor says.
-    fn count_new(&self, cursor: u64, count: usize) -> Result<usize, PollError> {
+    /// Returns how many of the messages are new: the last one has the number of the cursor.
+    fn count_new(&self, cursor: u64, count: usize) -> Result<usize, SessionEnd> {
         let count = count as u64;
         let above = cursor.saturating_sub(self.cursor);
         if above > count {
-            return Err(PollError::End(Ended::Missed(above - count)));
+            return Err(SessionEnd::Missed(above - count));
         }
         Ok(usize::try_from(above).unwrap_or_default())
     }
 }
 
-/// How large an answer may be: a server of ours adds no message to 1 MiB of them, but
-/// the last one may be as large as they come.
-fn limit(max_message: usize) -> usize {
-    max_message.saturating_add((1 << 20) + (64 << 10))
-}
-
-/// Why a poll brought nothing.
-#[derive(Debug, thiserror::Error)]
-enum PollError {
-    /// It may work later.
-    #[error("{0}")]
-    Failed(String),
-    /// The same, and nobody listens there.
-    #[error("{0}")]
-    Refused(String),
-    #[error(transparent)]
-    End(#[from] Ended),
-}
-
-impl PollError {
-    fn end(self) -> Ended {
-        match self {
-            Self::Failed(why) | Self::Refused(why) => Ended::Broken(why),
-            Self::End(ended) => ended,
-        }
-    }
+/// Reads as much of a response as is allowed; returns true with one that is whole. A server
+/// of ours adds no message to 1 MiB of them, but the last one may be as large as allowed.
+async fn read(session: &ClientSession, answer: Answer) -> Result<(Bytes, bool), GetError> {
+    let limit = session.policy.max_message;
+    let limit = limit.saturating_add((1 << 20) + (64 << 10));
+    let broken = |_| GetError::failed("the answer broke off");
+    answer.read_up_to(limit).await.map_err(broken)
 }

@@ -1,4 +1,4 @@
-//! Sessions whose server speaks when it is asked: long polling.
+//! Sessions whose server sends its messages when it is asked: long polling.
 
 mod client;
 mod page;

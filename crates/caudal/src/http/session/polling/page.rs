@@ -1,8 +1,8 @@
-//! What a poll is answered with, whole or cut.
+//! Response to a poll, whole or cut.
 
 use serde_json::value::RawValue;
 
-/// Some messages, and the number of the last one.
+/// Messages, and the number of the last one.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Page<'a> {
     pub(super) cursor: u64,
@@ -13,15 +13,15 @@ pub(super) struct Page<'a> {
 /// The beginning of a page that was too large to be read to its end.
 #[derive(Debug)]
 pub(super) struct Cut<'a> {
-    /// The messages that are whole. A server of ours adds none to one so large, so the
-    /// cursor is the number of the one that is not.
+    /// Messages that are whole. A server of ours adds none to one so large, so the cursor
+    /// is the number of the message that is cut.
     pub(super) page: Page<'a>,
-    /// What there is of that one.
+    /// Beginning of the message that is cut.
     pub(super) last: &'a [u8],
 }
 
 impl<'a> Cut<'a> {
-    /// Reads it; only as a server of ours writes it.
+    /// Reads a page as a server of ours writes it.
     pub(super) fn of(text: &'a [u8]) -> Option<Self> {
         let text = text.strip_prefix(br#"{"cursor":"#)?;
         let (cursor, text) = text.split_at(text.iter().position(|byte| *byte == b',')?);

@@ -1,200 +1,133 @@
 //! The server's side: polls of a session.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Response, StatusCode};
-use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::session::{Keep, Reader, Visit};
-use crate::http::{Body, Flow, JSON, json, plain, with_type};
+use crate::http::session::body_stream::BodyStream;
+use crate::http::session::byte_limit::PIECE;
+use crate::http::session::no_content;
+use crate::http::session::outbox::Retention;
+use crate::http::session::reader::{PageSize, Reader};
+use crate::http::session::session::SessionHandle;
+use crate::http::{Body, JSON, json, plain, with_type};
 
-/// So many messages one response has at most,
-const MESSAGES: usize = 100;
-/// and no further one when it has so many bytes.
-const BYTES: usize = 1 << 20;
-/// It is given in pieces of so many bytes.
-const PIECE: usize = 64_000;
-/// When the server stops, so long a response waits for more while requests run.
+/// Maximum number of messages in a response.
+const MAX_MESSAGES: usize = 100;
+/// Size of a response after which no further message is added, in bytes.
+const FULL: usize = 1 << 20;
+/// Time that a response waits for more messages while requests run, when the server stops.
 const HOLD: Duration = Duration::from_millis(50);
+/// End of a page.
+const TAIL: &[u8] = b"]}";
 
 /// Answers the poll that has opened a session.
-pub(crate) fn begin(visit: &Visit) -> Response<Body> {
+pub(crate) fn begin(session: &SessionHandle) -> Response<Body> {
     // From now on messages wait to be acknowledged.
-    drop(visit.outbox().attach(Keep::Acknowledged, None));
+    drop(session.outbox().attach(Retention::UntilAcknowledged, None));
     let mut text = BytesMut::from(head(0).as_bytes());
     text.extend_from_slice(TAIL);
     uncached(json(StatusCode::OK, text.freeze()))
 }
 
-/// Acknowledges what the client has got, and waits for more.
+/// Acknowledges messages up to `cursor`, and waits for more.
 pub(crate) async fn poll(
-    visit: Visit,
+    session: SessionHandle,
     cursor: u64,
     wait: Duration,
     stop: &CancellationToken,
 ) -> Response<Body> {
-    let mut reader = visit.outbox().attach(Keep::Acknowledged, None);
-    visit.outbox().acknowledge(cursor);
+    let mut reader = session.outbox().attach(Retention::UntilAcknowledged, None);
+    session.outbox().acknowledge(cursor);
     reader.resume_after(cursor);
-    let mut page = Page::new(cursor);
-    let filled = poll_fn(|cx| page.poll_fill(cx, &mut reader, &visit, stop));
-    // Whatever there is when the time is up, is sent.
-    let _ = tokio::time::timeout(wait, filled).await;
+    let messages = async {
+        let has_any = |page: &PageSize| page.count > 0;
+        reader.page_until(MAX_MESSAGES, FULL, has_any).await;
+        if stop.is_cancelled() {
+            hold(&reader, &session).await;
+        }
+    };
+    // Messages that are there when the time is up are sent.
+    let _ = tokio::time::timeout(wait, messages).await;
+    let page = reader.page(MAX_MESSAGES, FULL);
     match page.count {
-        0 if page.is_last => over(),
-        0 => no_content(),
-        _ => page.into_response(visit, reader),
+        0 if reader.is_last() => uncached(plain(StatusCode::GONE, "the session has ended\n")),
+        0 => uncached(no_content()),
+        _ => respond(session, reader, &page),
     }
 }
 
-/// Messages that go out together.
-struct Page {
-    /// The number before the first,
-    before: u64,
-    /// and that of the last.
-    cursor: u64,
-    count: usize,
-    /// Bytes of them all.
-    size: usize,
-    /// Whether nothing can follow.
-    is_last: bool,
-    hold: Option<Pin<Box<Sleep>>>,
-}
-
-impl Page {
-    fn new(cursor: u64) -> Self {
-        Self {
-            before: cursor,
-            cursor,
-            count: 0,
-            size: 0,
-            is_last: false,
-            hold: None,
-        }
+/// Waits for all that there is before the end of the session: the client may not be able to
+/// come again. A call of the server's goes out at once, since a handler waits for its
+/// answer.
+async fn hold(reader: &Reader, session: &SessionHandle) {
+    let is_urgent = |_: &PageSize| session.has_pending();
+    tokio::select! {
+        () = reader.page_until(MAX_MESSAGES, FULL, is_urgent) => return,
+        () = tokio::time::sleep(HOLD) => {}
     }
-
-    fn poll_fill(
-        &mut self,
-        cx: &mut Context<'_>,
-        reader: &mut Reader,
-        visit: &Visit,
-        stop: &CancellationToken,
-    ) -> Poll<()> {
-        while self.count < MESSAGES && self.size < BYTES {
-            match reader.poll_next(cx) {
-                Poll::Ready(Some((number, text))) => self.add(number, text.len()),
-                Poll::Ready(None) => {
-                    self.is_last = reader.is_last();
-                    if !self.is_last {
-                        // They are another's now.
-                        self.count = 0;
-                    }
-                    break;
-                }
-                Poll::Pending if self.count == 0 => return Poll::Pending,
-                Poll::Pending if stop.is_cancelled() => return self.poll_hold(cx, visit),
-                Poll::Pending => break,
-            }
-        }
-        Poll::Ready(())
-    }
-
-    /// The client may not be able to come again, so it gets all there is before the
-    /// end; but not later than somebody may wait for what it does then.
-    fn poll_hold(&mut self, cx: &mut Context<'_>, visit: &Visit) -> Poll<()> {
-        if visit.has_pending() {
-            return Poll::Ready(());
-        }
-        let timer = self.hold.get_or_insert_with(|| Box::pin(sleep(HOLD)));
-        match timer.as_mut().poll(cx) {
-            Poll::Ready(()) if visit.is_busy() => Poll::Ready(()),
-            _ => Poll::Pending,
-        }
-    }
-
-    fn add(&mut self, number: u64, size: usize) {
-        if self.count == 0 {
-            self.before = number - 1;
-        }
-        self.cursor = number;
-        self.count += 1;
-        self.size += size;
-    }
-
-    /// The messages, which the reader takes a second time to give them out.
-    fn into_response(self, visit: Visit, mut reader: Reader) -> Response<Body> {
-        reader.resume_after(self.before);
-        let head = head(self.cursor);
-        let commas = self.count.saturating_sub(1);
-        let length = head.len() + self.size + commas + TAIL.len();
-        let messages = Messages {
-            out: BytesMut::from(head.as_bytes()),
-            reader,
-            last: self.cursor,
-            left: self.count,
-            _visit: visit,
-        };
-        let body = Body::flow(messages, Some(length as u64));
-        uncached(with_type(StatusCode::OK, JSON, body))
+    if !session.is_busy() {
+        reader.page_until(MAX_MESSAGES, FULL, is_urgent).await;
     }
 }
 
-/// What a page begins with,
-fn head(cursor: u64) -> String {
-    format!(r#"{{"cursor":{cursor},"messages":["#)
+fn respond(session: SessionHandle, reader: Reader, page: &PageSize) -> Response<Body> {
+    let head = head(page.last);
+    let commas = page.count.saturating_sub(1);
+    let length = head.len() + page.bytes + commas + TAIL.len();
+    let body = PageBody {
+        out: BytesMut::from(head.as_bytes()),
+        reader,
+        last: page.last,
+        left: page.count,
+        session,
+    };
+    let body = body.into_body(Some(length as u64));
+    uncached(with_type(StatusCode::OK, JSON, body))
 }
 
-/// and ends with.
-const TAIL: &[u8] = b"]}";
-
-/// The messages of a page, out of the outbox. It is cut if there is another reader: its
-/// client has come again and does not wait for this.
-struct Messages {
-    /// What goes before the next one.
+/// Messages of a page. The response is cut if another reader takes over: its client has
+/// come again and does not wait for this one.
+struct PageBody {
+    /// Text before the next message.
     out: BytesMut,
     reader: Reader,
-    /// The number of the last one.
+    /// Number of the last message.
     last: u64,
-    /// How many have still to end.
+    /// Number of messages that have not ended.
     left: usize,
-    /// Until then the session does not expire.
-    _visit: Visit,
+    session: SessionHandle,
 }
 
-impl Flow for Messages {
-    fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let this = &mut *self;
-        let mut out = std::mem::take(&mut this.out);
-        while this.left > 0 && out.len() < PIECE {
+impl BodyStream for PageBody {
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut out = std::mem::take(&mut self.out);
+        while self.left > 0 && out.len() < PIECE {
             let size = PIECE - out.len();
-            let Poll::Ready(Some(part)) = this.reader.poll_part(cx, this.last, size) else {
-                return Poll::Ready(None);
+            let Poll::Ready(Some(part)) = self.reader.try_part(self.last, size) else {
+                return None;
             };
             out.extend_from_slice(&part.text);
             if part.is_last {
-                this.left -= 1;
-                out.extend_from_slice(if this.left > 0 { &b","[..] } else { TAIL });
+                self.left -= 1;
+                out.extend_from_slice(if self.left > 0 { &b","[..] } else { TAIL });
             }
         }
-        let piece = (!out.is_empty()).then(|| out.freeze());
-        Poll::Ready(piece.map(|piece| this.reader.on_its_way(piece)))
+        if out.is_empty() {
+            return None;
+        }
+        let in_transit = &self.session.outbox().in_transit;
+        Some(in_transit.hold(out.freeze()).await)
     }
 }
 
-fn no_content() -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    uncached(response)
-}
-
-fn over() -> Response<Body> {
-    uncached(plain(StatusCode::GONE, "the session has ended\n"))
+/// Beginning of a page.
+fn head(cursor: u64) -> String {
+    format!(r#"{{"cursor":{cursor},"messages":["#)
 }
 
 fn uncached(mut response: Response<Body>) -> Response<Body> {

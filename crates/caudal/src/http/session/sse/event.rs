@@ -4,14 +4,13 @@ use std::fmt;
 
 use bytes::BytesMut;
 
-/// What a stream of a session begins with: how long its client waits before it
-/// comes back.
+/// First line of a stream: the time after which a client comes back.
 pub(crate) const RETRY: &[u8] = b"retry: 1000\n\n";
-/// Says nothing, but keeps the connection in use.
+/// Comment that keeps the connection in use.
 pub(crate) const COMMENT: &[u8] = b":\n\n";
 
-/// The id of an event: the number of its message, and before it the session where the
-/// client would not name it.
+/// Id of an event: the number of its message, after the session if the client does not name
+/// that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventId<'a> {
     pub(crate) session: Option<&'a str>,

@@ -1,97 +1,98 @@
 //! The server's side: event streams of a session.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::CACHE_CONTROL;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::event;
 use super::event::{COMMENT, EventId, RETRY};
-use crate::connection::deadline::after;
-use crate::http::session::{Keep, Reader, Verb, Visit, Wait};
-use crate::http::{Body, Flow, Options, with_type};
+use crate::http::session::body_stream::BodyStream;
+use crate::http::session::byte_limit::{PIECE, Reservation, hold};
+use crate::http::session::outbox::Retention;
+use crate::http::session::pending_posts::PendingPost;
+use crate::http::session::reader::{MessagePart, Reader};
+use crate::http::session::session::SessionHandle;
+use crate::http::session::within;
+use crate::http::{Body, Options, with_type};
 
-/// Events are put together up to so many bytes, and larger ones are given in parts: what
-/// is not given yet is the outbox's, and so the next stream's if this one is cut.
-const PIECE: usize = 64_000;
-
-/// The messages of a session, for a GET that has opened it; `lost` if its client comes
-/// from another one, of which nobody knows what it has missed.
-pub(crate) fn listen_anew(visit: Visit, lost: bool, options: &Options) -> Response<Body> {
+/// Opens the stream of a new session. `is_lost` tells the client, which comes from another
+/// session, that it has missed an unknown number of messages.
+pub(crate) fn begin(session: SessionHandle, is_lost: bool, options: &Options) -> Response<Body> {
     let mut head = BytesMut::from(RETRY);
     let id = EventId {
-        session: Some(&visit.id),
+        session: Some(&session.id),
         number: 0,
     };
-    event::write(&mut head, Some(id), Some("session"), visit.id.as_bytes());
-    if lost {
+    event::write(&mut head, Some(id), Some("session"), session.id.as_bytes());
+    if is_lost {
         gap(&mut head, None);
     }
-    let reader = visit.outbox().attach(Keep::Replay, None);
-    events(visit, true, reader, head, options)
+    let reader = session.outbox().attach(Retention::Replay, None);
+    event_stream(session, true, reader, head, options)
 }
 
-/// The messages of a session, after the one that its client has got last. A client that
-/// did not name it finds its name in every id, and comes back with that.
-pub(crate) fn listen(
-    visit: Visit,
-    unnamed: bool,
+/// Opens a stream with what comes after the client's last event. `names_session` puts the
+/// session into every event id, for a client that can tell only that when it comes back.
+pub(crate) fn resume(
+    session: SessionHandle,
+    names_session: bool,
     last: Option<u64>,
     options: &Options,
 ) -> Response<Body> {
     let mut head = BytesMut::from(RETRY);
-    let mut reader = visit.outbox().attach(Keep::Replay, last);
-    if let Some(last) = last {
-        let missed = reader.resume_after(last);
-        if missed > 0 {
-            gap(&mut head, Some(missed));
-        }
+    let mut reader = session.outbox().attach(Retention::Replay, last);
+    let missed = last.map_or(0, |last| reader.resume_after(last));
+    if missed > 0 {
+        gap(&mut head, Some(missed));
     }
-    events(visit, unnamed, reader, head, options)
+    event_stream(session, names_session, reader, head, options)
 }
 
-/// Tells how many messages are missing, if that is known.
+/// Answers a POST: the server's other messages while no GET reads them, progress, and the
+/// reply.
+pub(crate) fn reply(
+    session: SessionHandle,
+    pending: PendingPost,
+    options: &Options,
+) -> Response<Body> {
+    response(ReplyStream {
+        pending: Some(pending),
+        reader: None,
+        keep_alive: options.keep_alive,
+        session,
+    })
+}
+
+/// Writes how many messages are missing, if that is known.
 fn gap(out: &mut BytesMut, missed: Option<u64>) {
     let missed = missed.map_or_else(|| "null".to_owned(), |missed| missed.to_string());
     let data = format!(r#"{{"missed":{missed}}}"#);
     event::write(out, None, Some("gap"), data.as_bytes());
 }
 
-fn events(
-    visit: Visit,
-    unnamed: bool,
+fn event_stream(
+    session: SessionHandle,
+    names_session: bool,
     reader: Reader,
     head: BytesMut,
     options: &Options,
 ) -> Response<Body> {
-    stream(Events {
-        head: Some(head),
+    response(EventStream {
+        head,
         reader: Some(reader),
-        silence: Silence::new(options.keep_alive),
-        visit,
-        unnamed,
+        keep_alive: options.keep_alive,
+        session,
+        names_session,
     })
 }
 
-/// The answer to a POST, and before it what else there is to say.
-pub(crate) fn answer(visit: Visit, wait: Wait, options: &Options) -> Response<Body> {
-    stream(Answer {
-        wait: Some(wait),
-        reader: None,
-        silence: Silence::new(options.keep_alive),
-        visit,
-    })
-}
-
-fn stream(flow: impl Flow + 'static) -> Response<Body> {
-    let body = Body::flow(flow, None);
+fn response(stream: impl BodyStream) -> Response<Body> {
     let kind = HeaderValue::from_static("text/event-stream");
-    let mut response = with_type(StatusCode::OK, kind, body);
+    let mut response = with_type(StatusCode::OK, kind, stream.into_body(None));
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let name = HeaderName::from_static("x-accel-buffering");
@@ -99,182 +100,153 @@ fn stream(flow: impl Flow + 'static) -> Response<Body> {
     response
 }
 
-/// Messages as events, until there is another reader or nothing more to say.
-struct Events {
-    head: Option<BytesMut>,
-    /// Gone at the end.
-    reader: Option<Reader>,
-    silence: Silence,
-    visit: Visit,
-    /// Whether ids have the session's name.
-    unnamed: bool,
-}
-
-impl Flow for Events {
-    fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let this = &mut *self;
-        let mut out = this.head.take().unwrap_or_default();
-        let session = this.unnamed.then_some(&*this.visit.id);
-        let id = |number| Some(EventId { session, number });
-        if read(&mut this.reader, cx, u64::MAX, &mut out, id) {
-            event::write(&mut out, None, Some("end"), b"");
-        }
-        if !out.is_empty() {
-            this.silence.end();
-            return Poll::Ready(Some(give(&this.visit, Verb::Get, out)));
-        }
-        match &this.reader {
-            None => Poll::Ready(None),
-            Some(_) => this.silence.poll(cx).map(Some),
-        }
+fn write(out: &mut BytesMut, part: &MessagePart, id: Option<EventId<'_>>) {
+    if part.is_first {
+        event::begin(out, id, None);
+    }
+    event::data(out, &part.text);
+    if part.is_last {
+        event::end(out);
     }
 }
 
-/// The same, but only while nobody else reads; with its own progress, and with an
-/// answer at the end.
-struct Answer {
-    /// Gone at the end.
-    wait: Option<Wait>,
+/// Messages as events, until another reader takes over or the session ends.
+struct EventStream {
+    head: BytesMut,
+    /// None at the end.
     reader: Option<Reader>,
-    silence: Silence,
-    visit: Visit,
+    keep_alive: Duration,
+    session: SessionHandle,
+    names_session: bool,
 }
 
-impl Flow for Answer {
-    fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let this = &mut *self;
-        let Some(wait) = &this.wait else {
-            return Poll::Ready(None);
+impl BodyStream for EventStream {
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut out = std::mem::take(&mut self.head);
+        let reader = self.reader.as_mut()?;
+        let session = self.names_session.then_some(&*self.session.id);
+        let mut part = match out.is_empty() {
+            true => match within(self.keep_alive, reader.part(u64::MAX, PIECE)).await {
+                Some(part) => Poll::Ready(part),
+                None => return Some(Bytes::from_static(COMMENT)),
+            },
+            false => reader.try_part(u64::MAX, PIECE),
         };
-        let ready = wait.poll_ready(cx);
-        let mut out = BytesMut::new();
-        loop {
-            // What was said before the answer or a report goes before it.
-            let last = wait.last();
-            let before = wait.before_report();
-            let limit = before.unwrap_or(match ready {
-                Poll::Ready(Some(answered)) => answered,
-                // A report that comes meanwhile is behind these.
-                Poll::Ready(None) | Poll::Pending => last,
-            });
-            lent(wait, &mut this.reader, cx, limit, &mut out);
+        while let Poll::Ready(Some(found)) = &part {
+            let number = found.number;
+            write(&mut out, found, Some(EventId { session, number }));
             if out.len() >= PIECE {
-                // There may be more before the answer.
-                return Poll::Ready(Some(give(&this.visit, Verb::Post, out)));
+                break;
             }
-            let is_more = ready.is_pending() && this.reader.is_some() && wait.last() > last;
-            match before.and_then(|_| wait.next_report()) {
-                Some(report) => event::write(&mut out, None, None, &report),
-                None if is_more => {}
-                None => break,
+            part = reader.try_part(u64::MAX, PIECE - out.len());
+        }
+        if let Poll::Ready(None) = part {
+            if reader.is_last() {
+                event::write(&mut out, None, Some("end"), b"");
             }
+            self.reader = None;
         }
-        if ready.is_ready() {
-            let answer = wait.take();
-            (this.wait, this.reader) = (None, None);
-            if let Some(text) = answer {
-                event::write(&mut out, None, None, &text);
-            }
-            return Poll::Ready((!out.is_empty()).then(|| give(&this.visit, Verb::Post, out)));
+        if out.is_empty() {
+            return None;
         }
-        if !out.is_empty() {
-            this.silence.end();
-            return Poll::Ready(Some(give(&this.visit, Verb::Post, out)));
-        }
-        this.silence.poll(cx).map(Some)
+        let in_transit = &self.session.outbox().in_transit;
+        Some(in_transit.hold(out.freeze()).await)
     }
 }
 
-/// Writes what a POST may read, up to the message `limit`.
-fn lent(
-    wait: &Wait,
-    reader: &mut Option<Reader>,
-    cx: &mut Context<'_>,
-    limit: u64,
-    out: &mut BytesMut,
-) {
-    loop {
-        if reader.is_none() {
-            *reader = wait.lend(cx);
-        }
-        let had = reader.is_some();
-        // A number would be a promise that this stream can be taken up again.
-        read(reader, cx, limit, out, |_| None);
-        // Where another has taken over, only `lend` tells when that one is gone.
-        if reader.is_some() || !had {
-            break;
-        }
+/// Events of a POST, which end with its reply.
+struct ReplyStream {
+    /// None at the end.
+    pending: Option<PendingPost>,
+    /// Reads the server's other messages, while no GET does.
+    reader: Option<Reader>,
+    keep_alive: Duration,
+    session: SessionHandle,
+}
+
+impl BodyStream for ReplyStream {
+    async fn next(&mut self) -> Option<Bytes> {
+        let Some((out, reservations)) = within(self.keep_alive, self.events()).await else {
+            return Some(Bytes::from_static(COMMENT));
+        };
+        (!out.is_empty()).then(|| hold(out.freeze(), reservations))
     }
 }
 
-fn give(visit: &Visit, verb: Verb, out: BytesMut) -> Bytes {
-    visit.outbox().on_its_way(verb, out.freeze())
+impl ReplyStream {
+    /// Waits for events, and returns them with the reservations of their messages; empty at
+    /// the end.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: it waits only while it has none.
+    async fn events(&mut self) -> (BytesMut, Vec<Reservation>) {
+        let (mut out, mut reservations) = (BytesMut::new(), Vec::new());
+        let session = Arc::clone(self.session.session());
+        while let Some(pending) = &mut self.pending {
+            let outbox = session.outbox();
+            // First, so that no change is missed that comes after the looks below.
+            let (changed, unread) = outbox.notified();
+            if self.reader.is_none() {
+                self.reader = outbox.lend();
+            }
+            // Read before `pending` is: messages that come after its next one are above.
+            let last = outbox.last();
+            let next = pending.peek().map(|message| message.after);
+            let is_over = pending.is_over();
+            let limit = next.unwrap_or(last);
+            let is_replaced = read(&mut self.reader, limit, &mut out, &mut reservations);
+            if out.len() >= PIECE {
+                break;
+            }
+            if is_replaced {
+                continue;
+            }
+            if let Some(message) = pending.take() {
+                event::write(&mut out, None, None, &message.text);
+                reservations.extend(message.reservation);
+                if message.is_reply {
+                    (self.pending, self.reader) = (None, None);
+                }
+            } else if is_over {
+                (self.pending, self.reader) = (None, None);
+            } else if !out.is_empty() {
+                break;
+            } else {
+                let is_reading = self.reader.is_some();
+                tokio::select! {
+                    () = pending.wait() => {}
+                    () = changed, if is_reading => {}
+                    () = unread, if !is_reading => {}
+                }
+            }
+        }
+        (out, reservations)
+    }
 }
 
-/// Writes what a reader has, up to the message `limit`, with the ids that the numbers
-/// become. At its end it is gone; `true` if that is the end of the session.
-fn read<'a>(
+/// Writes messages up to number `limit`. Returns true if another reader has taken over:
+/// then this one is gone.
+fn read(
     reader: &mut Option<Reader>,
-    cx: &mut Context<'_>,
     limit: u64,
     out: &mut BytesMut,
-    id: impl Fn(u64) -> Option<EventId<'a>>,
+    reservations: &mut Vec<Reservation>,
 ) -> bool {
-    while out.len() < PIECE {
-        let Some(from) = reader else { break };
-        match from.poll_part(cx, limit, PIECE - out.len()) {
+    while let Some(lent) = reader
+        && out.len() < PIECE
+    {
+        match lent.try_part(limit, usize::MAX) {
+            // A number would promise that this stream can be resumed.
             Poll::Ready(Some(part)) => {
-                if part.is_first {
-                    event::begin(out, id(part.number), None);
-                }
-                event::data(out, &part.text);
-                if part.is_last {
-                    event::end(out);
-                }
+                write(out, &part, None);
+                reservations.extend(part.reservation);
             }
             Poll::Ready(None) => {
-                let last = from.is_last();
                 *reader = None;
-                return last;
+                return true;
             }
             Poll::Pending => break,
         }
     }
     false
-}
-
-/// How long a stream has said nothing.
-struct Silence {
-    limit: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
-}
-
-impl Silence {
-    /// Zero is for ever.
-    const fn new(limit: Duration) -> Self {
-        Self { limit, timer: None }
-    }
-
-    /// Something was said.
-    fn end(&mut self) {
-        if let Some(timer) = &mut self.timer {
-            timer.as_mut().reset(after(Instant::now(), self.limit));
-        }
-    }
-
-    /// Ready with a comment when it has lasted too long.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
-        if self.limit.is_zero() {
-            return Poll::Pending;
-        }
-        let next = || after(Instant::now(), self.limit);
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(sleep_until(next())));
-        if timer.as_mut().poll(cx).is_pending() {
-            return Poll::Pending;
-        }
-        timer.as_mut().reset(next());
-        Poll::Ready(Bytes::from_static(COMMENT))
-    }
 }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,67 +20,31 @@ use crate::endpoint::Target;
 use crate::http::{Body, ClientOptions, Socket, dial_at, read};
 use crate::peer::Backoff;
 
-/// So many bytes of a response are read behind its head.
-const REST: usize = 4 << 10;
-/// How long they may take; the status counts anyway.
-const REST_TIME: Duration = Duration::from_secs(1);
-/// So many bytes the head of a response may have.
-const HEAD: usize = 8 << 10;
-/// So long one of several addresses may take at least.
-const LEAST: Duration = Duration::from_secs(1);
+/// Delays between the attempts to deliver one message. The first attempt has none before
+/// it, so there are eight.
+const BACKOFF: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    factor: 2.0,
+    longest: Duration::from_secs(60),
+    tries: Some(7),
+};
+/// Time for one attempt.
+const ATTEMPT: Duration = Duration::from_secs(10);
+/// Time that a connection is kept while there is nothing to send.
+const IDLE: Duration = Duration::from_secs(30);
+/// Minimum time to connect to one of several addresses.
+const MIN_DIAL: Duration = Duration::from_secs(1);
+/// Maximum head of a response, in bytes.
+const MAX_HEAD: usize = 8 << 10;
+/// Maximum of a response's body that is read, in bytes. It decides nothing.
+const MAX_BODY: usize = 4 << 10;
+/// Time for the body of a response.
+const BODY_TIME: Duration = Duration::from_secs(1);
 const AGENT: &str = concat!("caudal/", env!("CARGO_PKG_VERSION"));
 
-/// What is to be delivered: the messages of a session.
-pub(crate) trait Outbox: Send {
-    /// The first message that is not acknowledged, and its number; waits until
-    /// there is one. `None` when there will be none. It may be dropped and called
-    /// again, and then finds the same message.
-    fn next(&mut self) -> impl Future<Output = Option<(u64, Bytes)>> + Send;
-
-    /// Everything up to this number has arrived.
-    fn acknowledge(&mut self, number: u64);
-}
-
-/// How often and how long it is tried.
-#[derive(Clone, Debug)]
-pub(crate) struct Pace {
-    /// The delays between the tries of one message.
-    pub(crate) backoff: Backoff,
-    /// How long one try may take.
-    pub(crate) attempt: Duration,
-    /// How long a connection is kept while there is nothing to send.
-    pub(crate) idle: Duration,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self {
-            backoff: Backoff {
-                first: Duration::from_secs(1),
-                factor: 2.0,
-                longest: Duration::from_secs(60),
-                // The first try has no delay before it: eight in all.
-                tries: Some(7),
-            },
-            attempt: Duration::from_secs(10),
-            idle: Duration::from_secs(30),
-        }
-    }
-}
-
-/// Why no more is delivered.
-#[derive(Debug)]
-pub(crate) enum Ended {
-    /// There is nothing more to deliver.
-    Empty,
-    /// The receiver does not want any more, or could not be reached often enough:
-    /// the session ends.
-    Failed(DeliveryError),
-}
-
-/// Why one try failed.
+/// Reason why an attempt failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum DeliveryError {
+pub(super) enum DeliveryError {
     #[error("the receiver may not be called")]
     Target(#[from] TargetError),
     #[error("the receiver cannot be reached")]
@@ -89,65 +54,56 @@ pub(crate) enum DeliveryError {
     #[error("the receiver answered {0}")]
     Status(StatusCode),
     #[error("the receiver took too long")]
-    Late,
+    TimedOut,
     #[error("the request cannot be written")]
     Request(#[from] http::Error),
 }
 
-/// Delivers what is in the outbox, in order, until it ends or the receiver fails.
-///
-/// Dropping it at any time is safe: a message that was not acknowledged may have
-/// arrived, and whoever delivers it again sends the same number.
-pub(crate) async fn deliver(to: &Registration, outbox: &mut impl Outbox, pace: &Pace) -> Ended {
-    let mut courier = Courier {
-        to,
-        pace,
-        line: None,
-    };
-    while let Some((number, message)) = courier.next(outbox).await {
-        match courier.bring(number, &message).await {
-            Ok(()) => outbox.acknowledge(number),
-            Err(error) => {
-                let host = to.url.target().authority;
-                tracing::warn!(target: "caudal", %error, host, number, "a webhook was given up");
-                return Ended::Failed(error);
-            }
-        }
-    }
-    Ended::Empty
-}
-
-struct Courier<'a> {
+/// Client of one receiver.
+pub(super) struct WebhookClient<'a> {
     to: &'a Registration,
-    pace: &'a Pace,
-    /// The connection of the last message.
-    line: Option<Line>,
+    connection: Option<WebhookConnection>,
 }
 
-impl Courier<'_> {
-    /// The next message; a connection that waits for long is closed.
-    async fn next(&mut self, outbox: &mut impl Outbox) -> Option<(u64, Bytes)> {
-        if self.line.is_some() {
-            if let Ok(next) = timeout(self.pace.idle, outbox.next()).await {
+impl<'a> WebhookClient<'a> {
+    pub(super) fn new(to: &'a Registration) -> Self {
+        let connection = None;
+        Self { to, connection }
+    }
+
+    /// Waits for the next message; a connection that is idle for long is closed.
+    pub(super) async fn idle<T>(&mut self, next: impl Future<Output = T>) -> T {
+        let mut next = pin!(next);
+        if self.connection.is_some() {
+            if let Ok(next) = timeout(IDLE, &mut next).await {
                 return next;
             }
-            self.line = None;
+            self.connection = None;
         }
-        outbox.next().await
+        next.await
     }
 
-    /// Tries until the message is accepted, or often enough.
-    async fn bring(&mut self, number: u64, message: &Bytes) -> Result<(), DeliveryError> {
-        let mut delays = self.pace.backoff.delays();
+    /// Delivers a message; tries again until it is accepted, or was tried often enough.
+    ///
+    /// # Cancel safety
+    /// The message may have arrived. It has the same id when it is delivered again.
+    pub(super) async fn deliver(
+        &mut self,
+        number: u64,
+        message: &Bytes,
+    ) -> Result<(), DeliveryError> {
+        let mut delays = BACKOFF.delays();
         loop {
-            let tried = timeout(self.pace.attempt, self.attempt(number, message)).await;
-            let error = match tried.unwrap_or(Err(DeliveryError::Late)) {
+            let tried = timeout(ATTEMPT, self.attempt(number, message)).await;
+            let error = match tried.unwrap_or(Err(DeliveryError::TimedOut)) {
                 Ok(status) if status.is_success() => return Ok(()),
                 Ok(status) => DeliveryError::Status(status),
                 Err(error) => error,
             };
-            let gone = matches!(error, DeliveryError::Status(StatusCode::GONE));
-            let Some(delay) = delays.next().filter(|_| !gone) else {
+            let is_gone = matches!(error, DeliveryError::Status(StatusCode::GONE));
+            let Some(delay) = delays.next().filter(|_| !is_gone) else {
+                let host = self.to.url.target().authority;
+                tracing::warn!(target: "caudal", %error, host, number, "a webhook was given up");
                 return Err(error);
             };
             tracing::debug!(target: "caudal", %error, number, ?delay, "a webhook is tried again");
@@ -155,28 +111,43 @@ impl Courier<'_> {
         }
     }
 
-    /// One try, on the connection that there is or on a new one.
     async fn attempt(&mut self, number: u64, message: &Bytes) -> Result<StatusCode, DeliveryError> {
-        let request = || self.to.request(number, message);
-        // A connection may have been closed while it waited, which says nothing
-        // about the receiver.
-        if let Some(line) = self.line.take().filter(|line| !line.sender.is_closed())
-            && let Ok((status, line)) = line.exchange(request()?).await
+        // A connection may have been closed while it waited, which tells nothing about
+        // the receiver.
+        if let Some(connection) = self.connection.take().filter(|open| !open.is_closed())
+            && let Ok(status) = self.send(connection, number, message).await
         {
-            self.line = line;
             return Ok(status);
         }
-        let line = Line::open(self.to, self.pace.attempt).await?;
-        let (status, line) = line.exchange(request()?).await?;
-        self.line = line;
+        let connection = WebhookConnection::open(self.to).await?;
+        self.send(connection, number, message).await
+    }
+
+    /// Sends a request, and keeps the connection if it can be used again.
+    async fn send(
+        &mut self,
+        mut connection: WebhookConnection,
+        number: u64,
+        message: &Bytes,
+    ) -> Result<StatusCode, DeliveryError> {
+        connection.sender.ready().await?;
+        let request = self.to.request(number, message)?;
+        let response = connection.sender.send_request(request).await?;
+        let status = response.status();
+        if read(response.into_body(), MAX_BODY, BODY_TIME)
+            .await
+            .is_ok()
+        {
+            self.connection = Some(connection);
+        }
         Ok(status)
     }
 }
 
 impl Registration {
-    /// A signed POST. The time is that of this try.
+    /// Makes a signed POST. Its time is that of the attempt.
     fn request(&self, number: u64, message: &Bytes) -> Result<Request<Body>, http::Error> {
-        let (id, now) = (self.id(number), crate::http::session::webhook::now());
+        let (id, now) = (self.id(number), super::now());
         let target = self.url.target();
         Request::post(target.path)
             .header(HOST, target.authority)
@@ -189,57 +160,53 @@ impl Registration {
     }
 }
 
-/// A connection to a receiver.
-struct Line {
+/// Connection to a receiver.
+struct WebhookConnection {
     sender: http1::SendRequest<Body>,
-    driver: tokio::task::JoinHandle<()>,
+    task: tokio::task::JoinHandle<()>,
 }
 
-impl Line {
-    /// Looks the receiver up, checks where it is now, and connects to just that.
-    async fn open(to: &Registration, time: Duration) -> Result<Self, DeliveryError> {
-        let addresses = to.url.resolve(&to.lookup, to.private).await?;
-        let socket = dial_any(&addresses, &to.url.target(), &to.client, time).await;
+impl WebhookConnection {
+    /// Looks the receiver up, checks its addresses, and connects to just these.
+    async fn open(to: &Registration) -> Result<Self, DeliveryError> {
+        let addresses = to.url.resolve(&to.lookup, to.allow_private).await?;
+        let socket = dial_any(&addresses, &to.url.target(), &to.client).await;
         let socket = TokioIo::new(socket.map_err(DeliveryError::Dial)?);
         let mut builder = http1::Builder::new();
-        builder.max_buf_size(HEAD);
+        builder.max_buf_size(MAX_HEAD);
         let (sender, connection) = builder.handshake(socket).await?;
-        let driver = tokio::spawn(async move {
-            // Whoever waits for the answer is told as well.
+        let task = tokio::spawn(async move {
+            // An error reaches the request that waits, too.
             let _ = connection.await;
         });
-        Ok(Self { sender, driver })
+        Ok(Self { sender, task })
     }
 
-    /// Sends a request; the connection comes back if it can be used again.
-    async fn exchange(
-        mut self,
-        request: Request<Body>,
-    ) -> Result<(StatusCode, Option<Self>), DeliveryError> {
-        self.sender.ready().await?;
-        let response = self.sender.send_request(request).await?;
-        let status = response.status();
-        let rest = read(response.into_body(), REST, REST_TIME).await;
-        Ok((status, rest.is_ok().then_some(self)))
+    fn is_closed(&self) -> bool {
+        self.sender.is_closed()
     }
 }
 
-/// Connects to one of these addresses, in turn. One that does not answer leaves a part
-/// of the time to the others.
-pub(super) async fn dial_any(
+impl Drop for WebhookConnection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Connects to one of these addresses, in turn. One that does not answer leaves a part of
+/// the time to the others.
+async fn dial_any(
     addresses: &[SocketAddr],
     target: &Target<'_>,
     options: &ClientOptions,
-    time: Duration,
 ) -> io::Result<Socket> {
-    let parts = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-    let part = (time / parts.saturating_add(1)).max(LEAST.min(time / 2));
+    let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    let time = (ATTEMPT / count.saturating_add(1)).max(MIN_DIAL);
     let mut failed = io::ErrorKind::NotFound.into();
     for (place, address) in addresses.iter().enumerate() {
         let is_last = place + 1 == addresses.len();
-        let dialled = dial_at(*address, target, options);
-        let limit = if is_last { time } else { part };
-        match timeout(limit, dialled).await {
+        let limit = if is_last { ATTEMPT } else { time };
+        match timeout(limit, dial_at(*address, target, options)).await {
             Ok(Ok(socket)) => return Ok(socket),
             Ok(Err(error)) => failed = error,
             Err(_) => failed = io::ErrorKind::TimedOut.into(),
@@ -248,21 +215,77 @@ pub(super) async fn dial_any(
     Err(failed)
 }
 
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+    use super::super::register::register;
     use super::*;
+    use crate::http::Options;
+    use crate::http::session::webhook::Lookup;
+    use crate::http::session::webhook::target::HookUrl;
+
+    /// A name may lead elsewhere than when it was registered.
+    #[tokio::test]
+    async fn a_host_that_is_private_by_now_is_not_even_dialled() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let options = Options {
+            private_webhooks: true,
+            ..Options::default()
+        };
+        for host in ["localhost", "127.0.0.1", "[::ffff:127.0.0.1]"] {
+            let body = format!(r#"{{"url":"http://{host}:{port}/"}}"#);
+            let to = register(body.as_bytes(), &options, &Lookup::default()).await;
+            let mut to = to.unwrap();
+            to.allow_private = false;
+            let attempt = WebhookClient::new(&to).attempt(1, &Bytes::new()).await;
+            let refused = matches!(attempt, Err(DeliveryError::Target(TargetError::Private)));
+            assert!(refused, "{host}: {attempt:?}");
+        }
+        let dialled = timeout(Duration::from_millis(20), listener.accept()).await;
+        assert!(dialled.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_address_that_was_checked_is_dialled_and_not_the_name() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        // A second look-up of this name would find nothing.
+        let url = HookUrl::parse("http://name.invalid:1/").unwrap();
+        let options = ClientOptions::default();
+        let dialled = dial_any(&[address], &url.target(), &options).await;
+        assert!(dialled.is_ok());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn an_address_that_never_answers_leaves_time_for_the_next() {
+        // Where nobody accepts, a few connections wait, and those after them get no answer.
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let silent = socket.listen(1).unwrap();
+        let silent_at = silent.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(connected) =
+            timeout(Duration::from_millis(500), TcpStream::connect(silent_at)).await
+        {
+            waiting.push(connected.unwrap());
+            assert!(waiting.len() < 100, "it answers");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let url = HookUrl::parse("http://name.invalid:1/").unwrap();
+        let options = ClientOptions::default();
+        let addresses = [silent_at, address];
+        let dialled = timeout(ATTEMPT, dial_any(&addresses, &url.target(), &options)).await;
+        assert!(dialled.unwrap().is_ok());
+    }
 
     #[test]
-    fn eight_tries_are_made_in_about_two_minutes() {
-        let pace = Pace::default();
+    fn eight_attempts_are_made_in_about_two_minutes() {
         let full = [1, 2, 4, 8, 16, 32, 60].map(Duration::from_secs);
-        let delays: Vec<_> = pace.backoff.delays().collect();
+        let delays: Vec<_> = BACKOFF.delays().collect();
         assert_eq!(delays.len(), full.len());
         for (delay, full) in delays.into_iter().zip(full) {
             assert!(delay <= full && delay >= full / 2, "{delay:?}");

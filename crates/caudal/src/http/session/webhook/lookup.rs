@@ -1,7 +1,7 @@
-//! The addresses behind the hosts of webhooks: looked up a few at a time.
+//! Addresses of the hosts of webhooks, looked up a few at a time.
 //!
-//! A look-up takes a thread for as long as the name's servers please, and giving it up
-//! does not give the thread back. Blocking handlers need those threads, too.
+//! A look-up takes a thread for as long as the name servers please, also when nobody waits
+//! for it any more. Blocking handlers need those threads, too.
 
 use std::future::Future;
 use std::io;
@@ -15,23 +15,23 @@ use tokio::time::{Instant, timeout_at};
 use super::target::TargetError;
 use crate::connection::deadline::after;
 
-/// So many names are looked up at a time.
-const MOST: usize = 16;
-/// How long a name may take to be found, with the wait for its turn.
-const LONGEST: Duration = Duration::from_secs(5);
+/// Maximum number of look-ups at a time.
+const MAX_LOOKUPS: usize = 16;
+/// Time for a look-up, with the wait for its turn.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Looks names up, for all webhooks of a server.
+/// Look-ups for all webhooks of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookup(Arc<Semaphore>);
 
 impl Default for Lookup {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MOST)))
+        Self(Arc::new(Semaphore::new(MAX_LOOKUPS)))
     }
 }
 
 impl Lookup {
-    /// The addresses of a host. One that is an address itself waits for nobody.
+    /// Finds the addresses of a host. A host that is an address needs no look-up.
     pub(super) async fn find(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, TargetError> {
         if let Ok(ip) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(ip, port)]);
@@ -44,13 +44,13 @@ impl Lookup {
         .await
     }
 
-    /// Looks when it is its turn, which lasts until the look has ended, also if
-    /// nobody waits for that any more.
+    /// Runs a look-up when it is its turn. The turn lasts until the look-up has ended, also
+    /// when nobody waits for it any more.
     async fn wait<F>(&self, look: F) -> Result<Vec<SocketAddr>, TargetError>
     where
         F: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
     {
-        let until = after(Instant::now(), LONGEST);
+        let until = after(Instant::now(), TIMEOUT);
         let turn = timeout_at(until, Arc::clone(&self.0).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
             return Err(TargetError::Busy);
@@ -95,7 +95,7 @@ mod tests {
                 lookup.wait(look).await
             }
         })];
-        for _ in 1..MOST {
+        for _ in 1..MAX_LOOKUPS {
             let lookup = lookup.clone();
             looks.push(tokio::spawn(async move { lookup.wait(pending()).await }));
         }
@@ -116,7 +116,7 @@ mod tests {
     async fn who_waits_for_a_turn_gets_it() {
         let lookup = Lookup(Arc::new(Semaphore::new(1)));
         let short = || async {
-            tokio::time::sleep(LONGEST / 3).await;
+            tokio::time::sleep(TIMEOUT / 3).await;
             Ok(Vec::new())
         };
         let (one, two, three) = tokio::join!(

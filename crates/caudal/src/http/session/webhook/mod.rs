@@ -1,8 +1,8 @@
-//! Sessions whose server speaks by calling a URL of the client's.
+//! Sessions whose server sends its messages to a URL of the client's.
 //!
 //! ```text
-//! server:  register → deliver ──sign──→ POST ──→ Receiver → Hook :client
-//!             target: where it may go
+//! server: PUT → register → deliver ──sign──→ POST ──→ Receiver → Mailbox → Subscription :client
+//!               target, lookup: hosts that may be called
 //! ```
 //!
 //! The client mounts a [`Receiver`] into its own web server and names its URL in a
@@ -12,24 +12,19 @@
 mod client;
 mod deliver;
 mod lookup;
-#[cfg(test)]
-mod loopback;
 mod mailbox;
 mod receiver;
 mod register;
+mod server;
 mod sign;
 mod target;
 
 pub(crate) use client::connect;
+pub(crate) use lookup::Lookup;
 pub use receiver::Receiver;
 pub use target::UrlError;
-pub(crate) use {
-    deliver::{Ended, Outbox, Pace, deliver},
-    lookup::Lookup,
-    register::{Registration, register},
-};
 
-/// Seconds of Unix time.
+/// Returns the seconds of Unix time.
 fn now() -> u64 {
     let since = std::time::SystemTime::UNIX_EPOCH.elapsed();
     since.map_or(0, |since| since.as_secs())

@@ -1,10 +1,10 @@
-//! What a client mounts into its own web server, for the messages of its servers.
+//! Service that a client mounts into its own web server, for the messages of its servers.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,8 +12,9 @@ use bytes::Bytes;
 use http::header::ALLOW;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use tokio::sync::mpsc;
 
-use super::mailbox::{Letter, Mailbox, Refusal, lock};
+use super::mailbox::{DeliveredMessage, Mailbox, Refusal, Secret};
 use super::register::random_name;
 use super::sign::Key;
 use super::target::{HookUrl, UrlError};
@@ -21,11 +22,11 @@ use crate::config::Config;
 use crate::http::{Body, plain};
 use crate::router::handler::BoxFuture;
 
-/// Says in the query for which connection a delivery is.
+/// Name in the query that tells the connection of a delivery.
 const QUERY: &str = "hook";
 
-/// Where servers deliver their messages to: a service to be mounted into the
-/// application's own web server.
+/// Service to which servers deliver their messages, mounted into the application's own web
+/// server.
 ///
 /// It is a [`Service`](crate::layer::Service), as [`Http`](crate::http::Http) is, and
 /// serves any number of connections. A connection that uses it gets everything its
@@ -58,27 +59,35 @@ const QUERY: &str = "hook";
 /// When the last clone of it is gone, its connections end.
 #[derive(Clone)]
 pub struct Receiver {
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
 }
 
-struct Shared {
+struct ReceiverState {
     url: HookUrl,
-    boxes: Mutex<HashMap<String, Arc<Mailbox>>>,
+    mailboxes: Mutex<HashMap<String, Arc<Mailbox>>>,
+}
+
+impl ReceiverState {
+    fn mailboxes(&self) -> MutexGuard<'_, HashMap<String, Arc<Mailbox>>> {
+        self.mailboxes
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 impl Receiver {
-    /// A receiver that servers reach at this URL.
+    /// Makes a receiver that servers reach at this URL.
     ///
     /// # Errors
     /// The URL is not one that a server would call.
     pub fn new(url: &str) -> Result<Self, UrlError> {
         let url = HookUrl::parse(url)?;
-        let boxes = Mutex::default();
-        let shared = Arc::new(Shared { url, boxes });
+        let mailboxes = Mutex::default();
+        let shared = Arc::new(ReceiverState { url, mailboxes });
         Ok(Self { shared })
     }
 
-    /// The URL at which servers reach it.
+    /// Returns the URL at which servers reach it.
     #[must_use]
     pub fn url(&self) -> &str {
         self.shared.url.as_str()
@@ -86,14 +95,6 @@ impl Receiver {
 
     /// Answers one request.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
-    where
-        B: http_body::Body + Send + 'static,
-    {
-        self.answer_at(request, crate::http::session::webhook::now())
-            .await
-    }
-
-    pub(super) async fn answer_at<B>(&self, request: Request<B>, now: u64) -> Response<Body>
     where
         B: http_body::Body + Send + 'static,
     {
@@ -105,9 +106,9 @@ impl Receiver {
             return response;
         }
         let Some(mailbox) = self.find(&head) else {
-            return Refusal::Unknown.into();
+            return Refusal::UNKNOWN_SESSION.into();
         };
-        match mailbox.take(&head.headers, body, now).await {
+        match mailbox.take(&head.headers, body, super::now()).await {
             Ok(()) => {
                 let mut response = Response::new(Body::empty());
                 *response.status_mut() = StatusCode::NO_CONTENT;
@@ -125,34 +126,29 @@ impl Receiver {
         let mut named = pairs.filter_map(|pair| pair.split_once('='));
         // The last one is ours: the application's URL may have its own before it.
         let (_, name) = named.rfind(|(key, _)| *key == QUERY)?;
-        lock(&self.shared.boxes).get(name).cloned()
+        self.shared.mailboxes().get(name).cloned()
     }
 
     /// Prepares for the messages of one session.
     ///
     /// # Errors
-    /// The system has no randomness.
-    pub(crate) fn open(&self, config: &Config) -> io::Result<Hook> {
+    /// The system has no random numbers.
+    pub(crate) fn subscribe(&self, config: &Config) -> io::Result<Subscription> {
         let name = random_name().map_err(io::Error::other)?;
-        let mailbox = Arc::new(Mailbox::new(config));
+        let secret = Secret::default();
+        let (mailbox, messages) = Mailbox::new(config, &secret);
         let url = self.url();
         let joint = if url.contains('?') { '&' } else { '?' };
         let url = format!("{url}{joint}{QUERY}={name}");
-        lock(&self.shared.boxes).insert(name.clone(), Arc::clone(&mailbox));
-        Ok(Hook {
+        let mut mailboxes = self.shared.mailboxes();
+        mailboxes.insert(name.clone(), Arc::new(mailbox));
+        Ok(Subscription {
             receiver: Arc::downgrade(&self.shared),
             name,
             url,
-            mailbox,
+            secret,
+            messages,
         })
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        for mailbox in lock(&self.boxes).values() {
-            mailbox.end();
-        }
     }
 }
 
@@ -178,74 +174,64 @@ impl fmt::Debug for Receiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver")
             .field("url", &self.shared.url)
-            .field("connections", &lock(&self.shared.boxes).len())
+            .field("connections", &self.shared.mailboxes().len())
             .finish()
     }
 }
 
-/// The server's messages of one session, as they come in.
-pub(crate) struct Hook {
-    receiver: Weak<Shared>,
+/// Messages of the server of one session, as they are delivered.
+pub(crate) struct Subscription {
+    receiver: Weak<ReceiverState>,
     name: String,
     url: String,
-    mailbox: Arc<Mailbox>,
+    secret: Secret,
+    messages: mpsc::UnboundedReceiver<DeliveredMessage>,
 }
 
-impl Hook {
-    /// The body of the `PUT`.
-    pub(crate) fn ask(&self) -> Bytes {
+impl Subscription {
+    /// Returns the body of the `PUT`.
+    pub(crate) fn request(&self) -> Bytes {
         serde_json::json!({ "url": self.url }).to_string().into()
     }
 
-    /// Reads the answer to the `PUT`. What comes before that waits. Returns how soon
-    /// the server wants to hear of the client; zero if it does not care.
+    /// Reads the response to the `PUT`, for which deliveries wait. Returns the time after
+    /// which the session expires; zero is never.
     ///
     /// # Errors
-    /// It is not the answer to a `PUT`.
-    pub(crate) fn begin(&self, answer: &[u8]) -> io::Result<Duration> {
+    /// It is not the response to a `PUT`.
+    pub(crate) fn begin(&self, response: &[u8]) -> io::Result<Duration> {
         #[derive(serde::Deserialize)]
-        struct Answer {
+        struct RegistrationResponse {
             secret: String,
             #[serde(default)]
             cursor: u64,
             #[serde(default)]
             timeout: f64,
         }
-        let Answer {
-            secret,
-            cursor,
-            timeout,
-        } = serde_json::from_slice(answer)?;
-        let key = Key::parse(&secret);
-        let bad = || io::Error::new(io::ErrorKind::InvalidData, "the secret cannot be read");
-        self.mailbox.begin(key.ok_or_else(bad)?, cursor);
-        Ok(Duration::try_from_secs_f64(timeout).unwrap_or_default())
+        let response: RegistrationResponse = serde_json::from_slice(response)?;
+        let unreadable = || io::Error::new(io::ErrorKind::InvalidData, "the secret cannot be read");
+        let key = Key::parse(&response.secret).ok_or_else(unreadable)?;
+        // There is one response.
+        let _ = self.secret.set((key, response.cursor));
+        Ok(Duration::try_from_secs_f64(response.timeout).unwrap_or_default())
     }
 
-    /// The next message; `None` when the receiver is gone.
-    pub(super) fn poll_letter(&mut self, cx: &mut Context<'_>) -> Poll<Option<Letter>> {
-        self.mailbox.poll_letter(cx)
-    }
-
-    /// The same as text.
-    #[cfg(test)]
-    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let letter = self.poll_letter(cx);
-        letter.map(|letter| letter.map(|letter| letter.text))
+    /// Waits for the next message; `None` when the receiver is gone.
+    pub(super) async fn next(&mut self) -> Option<DeliveredMessage> {
+        self.messages.recv().await
     }
 }
 
-impl Drop for Hook {
+impl Drop for Subscription {
     fn drop(&mut self) {
-        self.mailbox.end();
         if let Some(shared) = self.receiver.upgrade() {
-            lock(&shared.boxes).remove(&self.name);
+            shared.mailboxes().remove(&self.name);
         }
     }
 }
 
-impl fmt::Debug for Hook {
+impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hook").finish_non_exhaustive()
+        f.debug_struct("Subscription").finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! The `PUT` that says where the server's messages go.
+//! Registration of a webhook: its URL, its secret, and the names of its messages.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -8,26 +8,25 @@ use super::sign::Key;
 use super::target::{HookUrl, TargetError, UrlError};
 use crate::http::{ClientOptions, Options};
 
-/// So many bytes the body of the `PUT` may have.
-const LARGEST: usize = 4 << 10;
+/// Maximum body of the `PUT`, in bytes.
+const MAX_BODY: usize = 4 << 10;
 
-/// Where messages go, and what they are signed with.
+/// Target of a session's messages, and what they are signed with.
 #[derive(Clone, Debug)]
 pub(crate) struct Registration {
     pub(super) url: HookUrl,
     pub(super) key: Key,
-    /// What the ids of its messages have in common.
+    /// Random part of the messages' ids.
     name: String,
-    pub(super) private: bool,
+    /// True if addresses that are not public may be called.
+    pub(super) allow_private: bool,
     pub(super) lookup: Lookup,
-    /// How its receiver is spoken to.
+    /// Options of the connections to the receiver.
     pub(super) client: ClientOptions,
 }
 
 impl Registration {
-    /// The body of the `201`. Messages up to number `cursor` are acknowledged; the
-    /// first one to be delivered is the next. The client is to be heard of before the
-    /// session's time is up.
+    /// Returns the body of the `201`. Messages up to number `cursor` are acknowledged.
     pub(crate) fn answer(&self, cursor: u64, options: &Options) -> Bytes {
         let timeout = options.session_timeout.as_secs_f64();
         let answer = serde_json::json!({
@@ -38,16 +37,16 @@ impl Registration {
         answer.to_string().into()
     }
 
-    /// The id of a message.
+    /// Returns the id of a message.
     pub(super) fn id(&self, number: u64) -> String {
         format!("msg_{}_{number}", self.name)
     }
 }
 
-/// Why nothing was registered. The message is for the one who asked.
+/// Reason why nothing was registered. Its text is for the client.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RegisterError {
-    #[error("the body is larger than {LARGEST} bytes")]
+pub(crate) enum RegistrationError {
+    #[error("the body is larger than {MAX_BODY} bytes")]
     TooLarge,
     #[error("send a URL, as in {{\"url\":\"https://…\"}}")]
     Malformed(#[source] serde_json::Error),
@@ -55,7 +54,7 @@ pub(crate) enum RegisterError {
     Url(UrlError),
     #[error("this server cannot call https: TLS is not built in")]
     NoTls,
-    /// One text for all causes: which names are known inside is nobody's business.
+    /// One text for all causes: they would tell which names are known inside.
     #[error("the host of the URL may not be called, or cannot be found")]
     Target(#[source] TargetError),
     #[error("too many hosts are looked up; try again later")]
@@ -64,8 +63,8 @@ pub(crate) enum RegisterError {
     Random(#[source] getrandom::Error),
 }
 
-impl RegisterError {
-    /// The status of the answer.
+impl RegistrationError {
+    /// Returns the status of the response.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -78,50 +77,43 @@ impl RegisterError {
 }
 
 #[derive(serde::Deserialize)]
-struct Ask {
+struct RegistrationRequest {
     url: String,
 }
 
-/// Reads the body of a `PUT`, checks where its URL leads, and makes a secret.
-///
-/// To be called when the caller is let in and its session is known or opened:
-///
-/// 1. `register(&body, options, lookup)`; an error is answered with its
-///    [`status`](RegisterError::status) and text, and no session is opened.
-/// 2. Answer `201`, JSON, with [`Registration::answer`] and the session's header.
-/// 3. Run [`deliver`](super::deliver()) in a task, for as long as this way to the
-///    client is the open one; dropping it stops it.
+/// Reads the body of a `PUT`, checks the target of its URL, and makes a secret.
 pub(crate) async fn register(
     body: &[u8],
     options: &Options,
     lookup: &Lookup,
-) -> Result<Registration, RegisterError> {
-    if body.len() > LARGEST {
-        return Err(RegisterError::TooLarge);
+) -> Result<Registration, RegistrationError> {
+    if body.len() > MAX_BODY {
+        return Err(RegistrationError::TooLarge);
     }
-    let Ask { url } = serde_json::from_slice(body).map_err(RegisterError::Malformed)?;
-    let url = HookUrl::parse(&url).map_err(RegisterError::Url)?;
+    let RegistrationRequest { url } =
+        serde_json::from_slice(body).map_err(RegistrationError::Malformed)?;
+    let url = HookUrl::parse(&url).map_err(RegistrationError::Url)?;
     if url.target().secure && !cfg!(feature = "tls") {
-        return Err(RegisterError::NoTls);
+        return Err(RegistrationError::NoTls);
     }
-    let private = options.private_webhooks;
-    url.resolve(lookup, private)
+    let allow_private = options.private_webhooks;
+    url.resolve(lookup, allow_private)
         .await
         .map_err(|error| match error {
-            TargetError::Busy => RegisterError::Busy,
-            error => RegisterError::Target(error),
+            TargetError::Busy => RegistrationError::Busy,
+            error => RegistrationError::Target(error),
         })?;
     Ok(Registration {
         url,
-        key: Key::random().map_err(RegisterError::Random)?,
-        name: random_name().map_err(RegisterError::Random)?,
-        private,
+        key: Key::random().map_err(RegistrationError::Random)?,
+        name: random_name().map_err(RegistrationError::Random)?,
+        allow_private,
         lookup: lookup.clone(),
         client: client(options),
     })
 }
 
-/// How receivers are spoken to.
+/// Returns the options of connections to receivers.
 #[cfg(feature = "tls")]
 fn client(options: &Options) -> ClientOptions {
     ClientOptions {
@@ -135,7 +127,7 @@ fn client(_: &Options) -> ClientOptions {
     ClientOptions::default()
 }
 
-/// 128 random bits.
+/// Returns 128 random bits in hexadecimal digits.
 pub(super) fn random_name() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
@@ -195,7 +187,7 @@ mod tests {
             let refused = status(body, false).await.map(|_| ());
             assert_eq!(refused, Err(code), "{body}");
         }
-        let deep = "[".repeat(LARGEST);
+        let deep = "[".repeat(MAX_BODY);
         assert_eq!(status(&deep, true).await.map(|_| ()), Err(400));
         assert_eq!(status(&(deep + "["), true).await.map(|_| ()), Err(413));
     }

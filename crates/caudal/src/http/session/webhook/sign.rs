@@ -1,5 +1,5 @@
-//! Signatures of [Standard Webhooks](https://www.standardwebhooks.com): who sent a
-//! message, when, and that nobody changed it.
+//! Signatures of [Standard Webhooks](https://www.standardwebhooks.com). They prove the
+//! sender of a message, its time, and that it was not changed.
 
 use std::fmt;
 
@@ -10,28 +10,28 @@ use http::HeaderName;
 use sha2::Sha256;
 use subtle::{Choice, ConstantTimeEq as _};
 
-/// Names the message; the same in every try.
+/// Header with the name of the message, which is the same in every attempt.
 pub(crate) const ID: HeaderName = HeaderName::from_static("webhook-id");
-/// When this try was made, in seconds of Unix time.
+/// Header with the time of the attempt, in seconds of Unix time.
 pub(crate) const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
-/// One signature or several, with spaces between.
+/// Header with one signature or several, with spaces between.
 pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// So many seconds a timestamp may be off, in either direction.
+/// Maximum difference of a timestamp in either direction, in seconds.
 pub(crate) const WINDOW: u64 = 300;
 
 const PREFIX: &str = "whsec_";
-/// So many random bytes a new secret has.
+/// Length of a new secret, in random bytes.
 const FRESH: usize = 32;
-/// So many bytes a secret may have.
+/// Lengths that a secret may have, in bytes.
 const SIZES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// The secret that both sides sign with.
+/// Secret that both sides sign with.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Key(Vec<u8>);
 
 impl Key {
-    /// A new one.
+    /// Makes a new one.
     ///
     /// # Errors
     /// The system has no randomness.
@@ -47,38 +47,33 @@ impl Key {
         SIZES.contains(&bytes.len()).then_some(Self(bytes))
     }
 
-    /// `whsec_…`, to be told to the one who registers and to nobody else.
+    /// Returns `whsec_…`, for the client that registers and for nobody else.
     pub(crate) fn reveal(&self) -> String {
         format!("{PREFIX}{}", STANDARD.encode(&self.0))
     }
 
-    /// The value of `webhook-signature`.
+    /// Returns the value of `webhook-signature`.
     pub(crate) fn sign(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
-        let mac = self.mac(id.as_bytes(), timestamp.to_string().as_bytes(), body);
-        format!("v1,{}", STANDARD.encode(mac))
+        let mut mac = self.begin(id.as_bytes(), timestamp.to_string().as_bytes());
+        mac.add(body);
+        format!("v1,{}", STANDARD.encode(mac.finish()))
     }
 
     /// Begins with a message whose body comes in pieces.
-    pub(crate) fn begin(&self, id: &[u8], timestamp: &[u8]) -> Sum {
+    pub(crate) fn begin(&self, id: &[u8], timestamp: &[u8]) -> Mac {
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of HMAC may have any length");
         for part in [id, b".", timestamp, b"."] {
             mac.update(part);
         }
-        Sum(mac)
-    }
-
-    fn mac(&self, id: &[u8], timestamp: &[u8], body: &[u8]) -> [u8; 32] {
-        let mut sum = self.begin(id, timestamp);
-        sum.add(body);
-        sum.finish()
+        Mac(mac)
     }
 }
 
-/// What a message is signed by, as far as it has come.
-pub(crate) struct Sum(Hmac<Sha256>);
+/// Authentication code of a message, as far as its body has come.
+pub(crate) struct Mac(Hmac<Sha256>);
 
-impl Sum {
+impl Mac {
     pub(crate) fn add(&mut self, piece: &[u8]) {
         self.0.update(piece);
     }
@@ -94,7 +89,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The three headers of a message, as they came.
+/// Headers of a signed message, as they came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signed<'a> {
     pub(crate) id: &'a [u8],
@@ -103,23 +98,18 @@ pub(crate) struct Signed<'a> {
 }
 
 impl Signed<'_> {
-    /// Checks them against the time and against what the message should be signed by.
-    pub(crate) fn verify(
-        &self,
-        now: u64,
-        mac: impl FnOnce() -> [u8; 32],
-    ) -> Result<(), VerifyError> {
+    /// Checks them against the time and the code that the message should have.
+    pub(crate) fn verify(&self, now: u64, mac: &[u8; 32]) -> Result<(), VerifyError> {
         let timestamp = digits(self.timestamp).ok_or(VerifyError::Malformed)?;
         if now.abs_diff(timestamp) > WINDOW {
             return Err(VerifyError::Timestamp);
         }
-        let mac = mac();
         // All are compared, so that the time does not tell which one was right.
         let candidates = self.signatures.split(|byte| *byte == b' ');
         let found = candidates.fold(Choice::from(0), |found, candidate| {
             let text = candidate.strip_prefix(b"v1,").unwrap_or_default();
             let given = STANDARD.decode(text).unwrap_or_default();
-            found | given.ct_eq(&mac)
+            found | given.ct_eq(mac)
         });
         bool::from(found)
             .then_some(())
@@ -127,7 +117,7 @@ impl Signed<'_> {
     }
 }
 
-/// Why a message is not believed.
+/// Reason why a signature is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum VerifyError {
     #[error("the timestamp is not a number")]
@@ -164,7 +154,7 @@ mod tests {
         };
         let mut sum = Key::parse(KEY).unwrap().begin(signed.id, signed.timestamp);
         body.chunks(3).for_each(|piece| sum.add(piece));
-        signed.verify(TIME, || sum.finish())
+        signed.verify(TIME, &sum.finish())
     }
 
     #[test]

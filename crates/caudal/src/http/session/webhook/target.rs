@@ -1,5 +1,5 @@
-//! Where a webhook may go: a URL that leads to the public internet, and to nobody's
-//! inner network.
+//! Target of a webhook: a URL that leads to the public internet, and not into a private
+//! network.
 
 use std::fmt;
 use std::io;
@@ -10,20 +10,20 @@ use http::Uri;
 use super::lookup::Lookup;
 use crate::endpoint::Target;
 
-/// So long a URL may be.
-const LONGEST: usize = 2048;
+/// Maximum length of a URL, in bytes.
+const MAX_LENGTH: usize = 2048;
 
-/// The URL of a webhook: http or https, no user, no fragment.
+/// URL of a webhook: http or https, no user, no fragment.
 #[derive(Clone)]
 pub(crate) struct HookUrl {
     text: String,
     uri: Uri,
     port: u16,
-    /// With what is asked behind it.
+    /// Path and query.
     path: String,
 }
 
-/// Why a text is not the URL of a webhook.
+/// Reason why a text is not the URL of a webhook.
 ///
 /// ```
 /// let error = caudal::webhook::Receiver::new("ftp://a/").unwrap_err();
@@ -33,12 +33,12 @@ pub(crate) struct HookUrl {
 #[non_exhaustive]
 pub enum UrlError {
     /// It is longer than 2,048 bytes.
-    #[error("the URL is longer than {LONGEST} bytes")]
+    #[error("the URL is longer than {MAX_LENGTH} bytes")]
     TooLong,
     /// It is no URL at all.
     #[error("the URL cannot be read")]
     Malformed,
-    /// It asks for something else than HTTP.
+    /// Its scheme is not that of HTTP.
     #[error("the URL does not begin with http:// or https://")]
     Scheme,
     /// It has a user or a password.
@@ -47,7 +47,7 @@ pub enum UrlError {
     /// It has a fragment, which HTTP does not send.
     #[error("the URL has a fragment")]
     Fragment,
-    /// It has a port that there is not.
+    /// Its port is not valid.
     #[error("the URL has a bad port; use 1–65535")]
     Port,
 }
@@ -55,7 +55,7 @@ pub enum UrlError {
 impl HookUrl {
     /// Reads a URL; no name is looked up.
     pub(crate) fn parse(text: &str) -> Result<Self, UrlError> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_LENGTH {
             return Err(UrlError::TooLong);
         }
         if text.contains('#') {
@@ -101,7 +101,7 @@ impl HookUrl {
         &self.text
     }
 
-    /// Its parts.
+    /// Returns its parts.
     pub(crate) fn target(&self) -> Target<'_> {
         let host = self.uri.host().unwrap_or_default();
         let inner = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
@@ -115,7 +115,7 @@ impl HookUrl {
     }
 
     /// Looks its host up, and checks every address. The connection must be made to
-    /// one of these: a second look might find others.
+    /// one of these: a second look-up might find others.
     pub(super) async fn resolve(
         &self,
         lookup: &Lookup,
@@ -127,7 +127,7 @@ impl HookUrl {
 }
 
 impl fmt::Debug for HookUrl {
-    /// What is behind the host may be a secret of the one who is called.
+    /// The path is left out: it may be a secret of the receiver.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("HookUrl")
             .field(&self.target().authority)
@@ -135,7 +135,7 @@ impl fmt::Debug for HookUrl {
     }
 }
 
-/// Why a host is not called.
+/// Reason why a host is not called.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TargetError {
     #[error("the host cannot be found")]
@@ -148,7 +148,7 @@ pub(crate) enum TargetError {
     Private,
 }
 
-/// One bad address among good ones is bad: who made that name chose them all.
+/// Refuses all addresses if one of them is not public: they were chosen together.
 fn check(found: Vec<SocketAddr>, private: bool) -> Result<Vec<SocketAddr>, TargetError> {
     if found.is_empty() {
         return Err(TargetError::Nowhere);
@@ -159,7 +159,7 @@ fn check(found: Vec<SocketAddr>, private: bool) -> Result<Vec<SocketAddr>, Targe
     }
 }
 
-/// Whether an address belongs to the public internet, by the registries of IANA for
+/// Returns true if an address belongs to the public internet, by the registries of IANA for
 /// special purposes (RFC 6890).
 pub(crate) fn is_public(ip: IpAddr) -> bool {
     match ip {
@@ -168,7 +168,7 @@ pub(crate) fn is_public(ip: IpAddr) -> bool {
     }
 }
 
-/// What is not public: network, and how many bits of it count.
+/// Networks that are not public, each with the length of its prefix.
 const SPECIAL: [(Ipv4Addr, u32); 14] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),       // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private

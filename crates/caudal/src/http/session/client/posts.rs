@@ -1,4 +1,4 @@
-//! The client's messages: a POST each, in order.
+//! Messages of the client: a POST each, in order.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -15,7 +15,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{Ended, Frame, Frames, Open, REST, Session, Tries};
+use super::open_calls::OpenCalls;
+use super::session::{ClientSession, SessionEnd, read_rest};
+use super::{Frame, FrameSender, Retry};
 use crate::connection::deadline::after;
 use crate::http::Body;
 use crate::http::client::answer::{Calls, Unfinished, is_events};
@@ -23,43 +25,48 @@ use crate::http::client::events::Parser;
 use crate::http::client::fault::Fault;
 use crate::http::client::pool::{Answer, SendError};
 
-/// So long the events of a response may go on when all its calls are answered.
-const LINGER: Duration = Duration::from_secs(1);
+/// Time that events of a response may go on when all its calls are answered.
+const LINGER_TIME: Duration = Duration::from_secs(1);
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
-/// The client's messages: a POST each, in order.
-pub(super) struct Uplink {
-    session: Arc<Session>,
-    frames: Frames,
-    open: Arc<Open>,
+/// Sends messages: a POST each, in order.
+pub(super) struct PostSender {
+    session: Arc<ClientSession>,
+    frames: FrameSender,
+    open_calls: Arc<OpenCalls>,
     /// Responses that are still being read, and calls that wait for room.
     reading: JoinSet<()>,
-    /// Room for responses that calls wait for. Their tasks wait for it, and nothing
-    /// else does: such a call may end only when the server has an answer of ours.
+    /// Room for responses that calls wait for. Only their tasks wait for it: such a call
+    /// may end only when the server has an answer of ours.
     room: Arc<Semaphore>,
-    /// Those of `reading` that no call waits for, the oldest first.
-    told: VecDeque<AbortHandle>,
+    /// Tasks of `reading` that no call waits for, the oldest first.
+    without_calls: VecDeque<AbortHandle>,
+    /// True if a POST was accepted.
     begun: bool,
-    /// Why a message that no call waits for was not accepted.
+    /// Reason why a message that no call waits for was not accepted.
     fault: Option<Box<Fault>>,
 }
 
-impl Uplink {
-    pub(super) fn new(session: &Arc<Session>, frames: Frames, open: &Arc<Open>) -> Self {
+impl PostSender {
+    pub(super) fn new(
+        session: &Arc<ClientSession>,
+        frames: FrameSender,
+        open_calls: &Arc<OpenCalls>,
+    ) -> Self {
         Self {
             session: Arc::clone(session),
             frames,
-            open: Arc::clone(open),
+            open_calls: Arc::clone(open_calls),
             reading: JoinSet::new(),
             room: Arc::new(Semaphore::new(connections(session))),
-            told: VecDeque::new(),
+            without_calls: VecDeque::new(),
             begun: false,
             fault: None,
         }
     }
 
-    /// Sends all messages, and says in the end what of them was not accepted, if no
-    /// call could say so.
+    /// Sends all messages, and returns in the end why one was not accepted, if no call
+    /// could tell so.
     pub(super) async fn run(
         mut self,
         mut queue: mpsc::Receiver<(Bytes, Calls)>,
@@ -85,13 +92,13 @@ impl Uplink {
     async fn post(&mut self, text: Bytes, calls: Calls) -> Result<(), CloseReason> {
         let ids: Vec<_> = calls.ids().cloned().collect();
         let posted = self.post_unless_gone(text, calls).await;
-        self.open.sent(&ids);
+        self.open_calls.sent(&ids);
         posted
     }
 
     async fn post_unless_gone(&mut self, text: Bytes, mut calls: Calls) -> Result<(), CloseReason> {
         let single = calls.only().is_some();
-        self.open.drop_gone(&mut calls);
+        self.open_calls.drop_gone(&mut calls);
         if single && calls.is_empty() {
             return Ok(());
         }
@@ -110,11 +117,11 @@ impl Uplink {
             return Ok(());
         }
         let sent = send(&self.session, request);
-        let answer = match self.session.patience.is_zero() {
+        let answer = match self.session.post_time.is_zero() {
             true => sent.await?,
-            false => match timeout(self.session.patience, sent).await {
+            false => match timeout(self.session.post_time, sent).await {
                 Ok(sent) => sent?,
-                Err(_) => return Err(Ended::Slow.into()),
+                Err(_) => return Err(SessionEnd::Slow.into()),
             },
         };
         self.begun = true;
@@ -125,7 +132,7 @@ impl Uplink {
                 let fault = read_whole(&self.session, &self.frames, answer, calls).await;
                 self.fault = fault.or(self.fault.take());
             }
-            Some(answer) if calls.is_empty() => self.read_told(answer),
+            Some(answer) if calls.is_empty() => self.read_without_calls(answer),
             Some(answer) => self.read_apart(answer, calls).await,
         }
         Ok(())
@@ -137,9 +144,8 @@ impl Uplink {
         self.spawn(ids, read(session, frames, answer, calls)).await;
     }
 
-    /// A server of another make answers only when it is done, and may call back
-    /// before that: nothing waits for it, and only its calls limit its time. Says
-    /// when the response has begun.
+    /// Sends a POST that nothing waits for: a server of another make answers only when it is
+    /// done, and may call back before that. The receiver hears when the response has begun.
     async fn post_apart(&mut self, request: Request<Body>, calls: Calls) -> oneshot::Receiver<()> {
         let (began, accepted) = oneshot::channel();
         let ids = calls.ids().cloned().collect();
@@ -159,7 +165,7 @@ impl Uplink {
         accepted
     }
 
-    /// Does what these calls wait for, as soon as there is room; returns before that.
+    /// Starts work that these calls wait for, which begins when there is room.
     async fn spawn(
         &mut self,
         ids: Vec<RequestId>,
@@ -167,8 +173,7 @@ impl Uplink {
     ) {
         self.bound().await;
         let mut room = Box::pin(Arc::clone(&self.room).acquire_owned());
-        // Who asks first gets it first: it is asked for here, since tasks begin in any
-        // order.
+        // Permits go in the order in which they are asked for, and tasks begin in any.
         let granted = poll_fn(|cx| Poll::Ready(room.as_mut().poll(cx))).await;
         let task = self.reading.spawn(async move {
             let _room = match granted {
@@ -177,60 +182,59 @@ impl Uplink {
             };
             work.await;
         });
-        self.open.add(ids, task);
+        self.open_calls.add(ids, task);
     }
 
-    /// Keeps the number of tasks within its bound. What waits for room has a call that
-    /// is not answered, and ends when that is given up, so `Limits::pending` is the
-    /// bound; only a server that answers what it was never sent comes up to it.
+    /// Keeps the number of tasks within its bound. A task that waits for room has a call that
+    /// is not answered, and ends when that is given up, so `Limits::pending` is the bound.
     async fn bound(&mut self) {
         while self.reading.try_join_next().is_some() {}
         // Beside them there are responses whose calls are answered, or that have none.
         let others = connections(&self.session).saturating_mul(2);
-        if self.reading.len() >= self.session.pending.saturating_add(others) {
+        if self.reading.len() >= self.session.max_calls.saturating_add(others) {
             self.reading.join_next().await;
         }
     }
 
     /// Reads events that no call waits for. If too many of these are left open, the
     /// oldest is given up: its server may wait for what is sent next.
-    fn read_told(&mut self, answer: Answer) {
+    fn read_without_calls(&mut self, answer: Answer) {
         while self.reading.try_join_next().is_some() {}
-        self.told.retain(|task| !task.is_finished());
-        if self.told.len() >= connections(&self.session)
-            && let Some(oldest) = self.told.pop_front()
+        self.without_calls.retain(|task| !task.is_finished());
+        if self.without_calls.len() >= connections(&self.session)
+            && let Some(oldest) = self.without_calls.pop_front()
         {
             oldest.abort();
         }
         let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
         let task = read_events(session, frames, answer, Calls::default());
-        self.told.push_back(self.reading.spawn(task));
+        self.without_calls.push_back(self.reading.spawn(task));
     }
 }
 
-/// How many responses may be open at once.
-fn connections(session: &Session) -> usize {
+/// Returns the maximum number of responses that may be open at once.
+fn connections(session: &ClientSession) -> usize {
     let connections = session.origin.options().connections;
     connections.clamp(1, Semaphore::MAX_PERMITS)
 }
 
-/// Sends a request; if it certainly was not received, again. `None` if there is no
-/// more to the response than that it was accepted.
+/// Sends a request, and again if it certainly was not received. `None` if the response only
+/// tells that it was accepted.
 async fn send(
-    session: &Session,
+    session: &ClientSession,
     mut request: Request<Body>,
 ) -> Result<Option<Answer>, CloseReason> {
-    let mut tries = Tries::new();
+    let mut retry = Retry::new();
     loop {
         match session.send(request).await {
             Ok(answer) => return accept(session, answer).await,
             Err(lost @ SendError::Lost(_)) => {
-                return Err(Ended::Lost(io::Error::from(lost).to_string()).into());
+                return Err(SessionEnd::Lost(io::Error::from(lost).to_string()).into());
             }
             Err(SendError::NotSent(error, again)) => {
-                tries.tried(error.kind() == io::ErrorKind::ConnectionRefused);
-                if !tries.wait().await {
-                    return Err(Ended::Unreachable(error.to_string()).into());
+                retry.tried(error.kind() == io::ErrorKind::ConnectionRefused);
+                if !retry.wait().await {
+                    return Err(SessionEnd::Unreachable(error.to_string()).into());
                 }
                 request = *again;
             }
@@ -238,12 +242,12 @@ async fn send(
     }
 }
 
-async fn accept(session: &Session, answer: Answer) -> Result<Option<Answer>, CloseReason> {
+async fn accept(session: &ClientSession, answer: Answer) -> Result<Option<Answer>, CloseReason> {
     let knew = session.is_identified();
     session.identify(&answer);
     match answer.status {
         StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
-            let _ = answer.read(REST).await;
+            read_rest(answer).await;
             Ok(None)
         }
         StatusCode::NOT_FOUND if knew => Err(session.gone().into()),
@@ -255,8 +259,8 @@ fn answers_with_events(answer: &Answer) -> bool {
     answer.status.is_success() && is_events(&answer.headers)
 }
 
-/// Passes on what a response says.
-async fn read(session: Arc<Session>, frames: Frames, answer: Answer, calls: Calls) {
+/// Passes on the messages of a response.
+async fn read(session: Arc<ClientSession>, frames: FrameSender, answer: Answer, calls: Calls) {
     match answers_with_events(&answer) {
         true => read_events(session, frames, answer, calls).await,
         // There are calls that say it.
@@ -264,10 +268,11 @@ async fn read(session: Arc<Session>, frames: Frames, answer: Answer, calls: Call
     }
 }
 
-/// The same for one that is no events; returns what is wrong if no call can say it.
+/// The same for a response that is no event stream; returns what is wrong if no call can
+/// tell it.
 async fn read_whole(
-    session: &Session,
-    frames: &Frames,
+    session: &ClientSession,
+    frames: &FrameSender,
     answer: Answer,
     mut calls: Calls,
 ) -> Option<Box<Fault>> {
@@ -276,7 +281,7 @@ async fn read_whole(
     calls.begun(status, &answer.headers);
     let read = answer.read(limit);
     let read = match calls.is_empty() {
-        true => match timeout(session.rest, read).await {
+        true => match timeout(session.rest_time, read).await {
             Ok(read) => read,
             Err(_) => return None,
         },
@@ -293,13 +298,18 @@ async fn read_whole(
     calls.take_fault()
 }
 
-async fn read_events(session: Arc<Session>, frames: Frames, mut answer: Answer, mut calls: Calls) {
+async fn read_events(
+    session: Arc<ClientSession>,
+    frames: FrameSender,
+    mut answer: Answer,
+    mut calls: Calls,
+) {
     let mut parser = Parser::new(session.policy.max_message);
     let mut found = VecDeque::new();
     // Some leave it open when all is said.
     let mut deadline = calls
         .is_empty()
-        .then(|| after(Instant::now(), session.rest));
+        .then(|| after(Instant::now(), session.rest_time));
     loop {
         let piece = match deadline {
             Some(deadline) => timeout_at(deadline, answer.piece()).await,
@@ -325,18 +335,18 @@ async fn read_events(session: Arc<Session>, frames: Frames, mut answer: Answer, 
             }
         }
         if calls.is_empty() && deadline.is_none() {
-            deadline = Some(after(Instant::now(), LINGER));
+            deadline = Some(after(Instant::now(), LINGER_TIME));
         }
     }
     // The answer may still come the other way, if there is one. Other servers repeat
     // it only to who asks for this very stream.
-    if session.is_foreign() || !session.listening.load(std::sync::atomic::Ordering::Relaxed) {
+    if session.is_foreign() || !session.is_listening() {
         calls.fail_unanswered(&Fault::lost(&Unfinished), &mut found);
         pass(&frames, &mut found).await;
     }
 }
 
-async fn pass(frames: &Frames, found: &mut VecDeque<Bytes>) {
+async fn pass(frames: &FrameSender, found: &mut VecDeque<Bytes>) {
     for frame in found.drain(..) {
         let _ = frames.send(Frame::Message(frame)).await;
     }

@@ -1,4 +1,4 @@
-//! The calls that a session still has to do with.
+//! Calls of a session whose requests are not done.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
@@ -8,22 +8,22 @@ use tokio::task::AbortHandle;
 
 use crate::http::client::answer::Calls;
 
-/// The calls whose messages have not been sent, or whose responses are still read.
+/// Calls whose messages were not accepted yet, or whose responses are still read.
 #[derive(Default)]
-pub(super) struct Open(Mutex<OpenCalls>);
+pub(super) struct OpenCalls(Mutex<CallTasks>);
 
 #[derive(Default)]
-struct OpenCalls {
-    /// Those in messages that are not accepted yet.
+struct CallTasks {
+    /// Calls in messages that are not accepted yet.
     queued: HashSet<RequestId>,
-    /// Those that were given up before that.
+    /// Calls that were given up before that.
     gone: HashSet<RequestId>,
-    /// Requests, each with the calls that wait for it.
+    /// Tasks, each with the calls that wait for it.
     tasks: Vec<(Vec<RequestId>, AbortHandle)>,
 }
 
-impl Open {
-    fn lock(&self) -> MutexGuard<'_, OpenCalls> {
+impl OpenCalls {
+    fn lock(&self) -> MutexGuard<'_, CallTasks> {
         self.0
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -33,18 +33,18 @@ impl Open {
         self.lock().queued.extend(calls.ids().cloned());
     }
 
-    /// Nothing waits but what is queued.
+    /// Forgets calls that were given up and are in no message.
     pub(super) fn all_queued(&self) {
         let open = &mut *self.lock();
         open.gone.retain(|id| open.queued.contains(id));
     }
 
-    /// A message is about to be sent: drops those calls that were given up.
+    /// Drops calls that were given up from a message that is about to be sent.
     pub(super) fn drop_gone(&self, calls: &mut Calls) {
         calls.forget_gone(&mut self.lock().gone);
     }
 
-    /// A message was accepted, or never will be.
+    /// Notes that a message with these calls was accepted, or never will be.
     pub(super) fn sent(&self, ids: &[RequestId]) {
         let open = &mut *self.lock();
         for id in ids {
@@ -53,7 +53,7 @@ impl Open {
         }
     }
 
-    /// A task does what these calls wait for; they may have been given up meanwhile.
+    /// Adds a task for which these calls wait; they may have been given up meanwhile.
     pub(super) fn add(&self, mut ids: Vec<RequestId>, task: AbortHandle) {
         if ids.is_empty() {
             return;
@@ -67,7 +67,7 @@ impl Open {
         open.tasks.push((ids, task));
     }
 
-    /// A call was given up; a request that no other waits for is, too.
+    /// Gives up a call, and a task that no other call waits for.
     pub(super) fn forget(&self, id: &RequestId) {
         let open = &mut *self.lock();
         for (place, (ids, task)) in open.tasks.iter_mut().enumerate() {

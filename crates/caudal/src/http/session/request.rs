@@ -1,52 +1,45 @@
-//! What the head of a request asks for.
+//! Head of a request: the session it names, and what its client accepts and prefers.
 
-#[cfg(feature = "polling")]
 use std::time::Duration;
 
-#[cfg(any(feature = "sse", feature = "polling"))]
 use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
 use crate::http::Options;
 
-#[cfg(feature = "sse")]
 pub(super) const EVENTS: &str = "text/event-stream";
-#[cfg(feature = "polling")]
 pub(super) const JSON: &str = "application/json";
 
-/// The id of the session that a request belongs to.
-pub(super) fn session<'a>(head: &'a Parts, options: &Options) -> Option<&'a str> {
+/// Returns the id of the session that a request names.
+pub(super) fn session_id<'a>(head: &'a Parts, options: &Options) -> Option<&'a str> {
     match head.headers.get(&options.session_header) {
-        // What is no text is nobody's id.
+        // A value that is no text is no id.
         Some(value) => Some(value.to_str().unwrap_or_default()),
         None => query(head, "session"),
     }
 }
 
-/// The value of a name in the query.
+/// Returns the value of a name in the query.
 pub(super) fn query<'a>(head: &'a Parts, name: &str) -> Option<&'a str> {
     let mut pairs = head.uri.query()?.split('&');
     pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// A number in the query; `Err` if it is none.
-#[cfg(feature = "polling")]
+/// Reads a number of the query.
 pub(super) fn number(text: Option<&str>) -> Result<Option<u64>, std::num::ParseIntError> {
     text.map(|text| text.trim().parse()).transpose()
 }
 
-/// The id of the last event that a client has got; who has got none may say so.
-#[cfg(feature = "sse")]
-pub(super) fn last_event(head: &Parts) -> Option<&str> {
+/// Returns the id of the last event that a client has got; an empty one says that there was none.
+pub(super) fn last_event_id(head: &Parts) -> Option<&str> {
     let header = head.headers.get("last-event-id");
     let header = header.map(|value| value.to_str().unwrap_or("?"));
     let last = header.or_else(|| query(head, "last-event-id"))?.trim();
     (!last.is_empty()).then_some(last)
 }
 
-/// Whether a request names this type among those it accepts.
-#[cfg(any(feature = "sse", feature = "polling"))]
+/// Returns true if a request names this type among those it accepts.
 pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     items(headers, &ACCEPT).any(|item| {
         let mut parts = item.split(';').map(str::trim);
@@ -57,8 +50,7 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     })
 }
 
-/// Whether a weight says never.
-#[cfg(any(feature = "sse", feature = "polling"))]
+/// Returns true if a parameter is a weight of zero.
 fn is_refusal(parameter: &str) -> bool {
     let Some((name, weight)) = parameter.split_once('=') else {
         return false;
@@ -70,20 +62,18 @@ fn is_refusal(parameter: &str) -> bool {
             .is_ok_and(|weight| weight <= 0.0)
 }
 
-/// Whether a request takes anything.
-#[cfg(any(feature = "sse", feature = "polling"))]
+/// Returns true if a request accepts every type.
 pub(super) fn accepts_anything(headers: &HeaderMap) -> bool {
     !headers.contains_key(ACCEPT) || accepts(headers, "*/*") || accepts(headers, "application/*")
 }
 
-/// Whether a request's answer should not be waited for.
+/// Returns true if the client does not wait for the reply to its request.
 pub(super) fn prefers_async(headers: &HeaderMap) -> bool {
     preferences(headers).any(|(name, _)| name.eq_ignore_ascii_case("respond-async"))
 }
 
-/// How long a request would wait.
-#[cfg(feature = "polling")]
-pub(super) fn prefers_wait(headers: &HeaderMap) -> Option<Duration> {
+/// Returns how long the client would wait.
+pub(super) fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
     let (_, seconds) = preferences(headers).find(|(name, _)| name.eq_ignore_ascii_case("wait"))?;
     Some(Duration::from_secs(
         seconds?.trim_matches('"').parse().ok()?,
@@ -100,14 +90,14 @@ fn preferences(headers: &HeaderMap) -> impl Iterator<Item = (&str, Option<&str>)
     })
 }
 
-/// The parts of a list that may stand in several headers.
+/// Returns the items of a list that may stand in several headers.
 fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> + use<'a> {
     let values = headers.get_all(name).into_iter();
     let texts = values.filter_map(|value| value.to_str().ok());
     texts.flat_map(|text| text.split(','))
 }
 
-#[cfg(all(test, feature = "sse", feature = "polling"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -138,9 +128,9 @@ mod tests {
             &["handling=lenient; x=1, Respond-Async", "wait=7"],
         );
         assert!(prefers_async(&prefer));
-        assert_eq!(prefers_wait(&prefer), Some(Duration::from_secs(7)));
+        assert_eq!(preferred_wait(&prefer), Some(Duration::from_secs(7)));
         for wrong in ["wait", "wait=x", "wait=-1", "waits=1"] {
-            assert_eq!(prefers_wait(&headers("prefer", &[wrong])), None);
+            assert_eq!(preferred_wait(&headers("prefer", &[wrong])), None);
         }
         assert!(!prefers_async(&HeaderMap::new()));
     }
@@ -149,7 +139,7 @@ mod tests {
     fn the_query_has_what_headers_cannot() {
         let request = http::Request::get("/?a=1&session=x&cursor=7&session=y");
         let (head, ()) = request.body(()).unwrap().into_parts();
-        assert_eq!(session(&head, &Options::default()), Some("x"));
+        assert_eq!(session_id(&head, &Options::default()), Some("x"));
         assert_eq!(number(query(&head, "cursor")), Ok(Some(7)));
         assert_eq!(number(query(&head, "b")), Ok(None));
         assert!(number(Some("x")).is_err());

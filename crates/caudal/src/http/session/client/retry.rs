@@ -1,31 +1,31 @@
-//! How often and how long a session tries to go on.
+//! Pauses between attempts to go on with a session.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So long it is tried.
+/// Time after which attempts end.
 const LIMIT: Duration = Duration::from_secs(30);
-/// So long it is tried while nobody listens at the other end: a server that starts
-/// again has no more to say about a session of the old one.
+/// The same while nobody listens at the other end: a server that was started again does not
+/// know the session.
 const REFUSED: Duration = Duration::from_secs(5);
-/// The first pause,
+/// Shortest pause.
 const FIRST: Duration = Duration::from_millis(100);
-/// and the longest.
+/// Longest pause.
 const LONGEST: Duration = Duration::from_secs(5);
-/// The longest one while nobody listens.
+/// Longest pause while nobody listens.
 const REFUSED_LONGEST: Duration = Duration::from_secs(1);
 
-/// Pauses between tries, ever longer, until it makes no sense any more.
+/// Pauses between attempts, ever longer, until they end.
 #[derive(Debug)]
-pub(crate) struct Tries {
+pub(crate) struct Retry {
     first: Duration,
     failing: Option<(Instant, Duration)>,
-    /// Since when every connection is refused.
+    /// Time since which every connection is refused.
     refused: Option<Instant>,
 }
 
-impl Tries {
+impl Retry {
     pub(crate) fn new() -> Self {
         Self {
             first: FIRST,
@@ -34,30 +34,26 @@ impl Tries {
         }
     }
 
-    /// The server has said how long the first pause should be.
-    #[cfg_attr(
-        not(any(feature = "sse", test)),
-        expect(dead_code, reason = "only events say it")
-    )]
+    /// Sets the first pause, as the server wants it.
     pub(crate) fn begin_with(&mut self, milliseconds: u64) {
         self.first = Duration::from_millis(milliseconds).min(LONGEST);
     }
 
-    /// It works again.
+    /// Notes that an attempt has succeeded.
     pub(crate) fn succeeded(&mut self) {
         self.failing = None;
         self.refused = None;
     }
 
-    /// It was tried: whether the connection was refused outright.
-    pub(crate) fn tried(&mut self, refused: bool) {
-        self.refused = match refused {
+    /// Notes an attempt. `is_refused` if nobody listens at the other end.
+    pub(crate) fn tried(&mut self, is_refused: bool) {
+        self.refused = match is_refused {
             true => Some(self.refused.unwrap_or_else(Instant::now)),
             false => None,
         };
     }
 
-    /// Waits before the next try; `false` if there should be none.
+    /// Waits before the next attempt; returns false if there should be none.
     pub(crate) async fn wait(&mut self) -> bool {
         let now = Instant::now();
         let (since, pause) = self.failing.unwrap_or((now, self.first));
@@ -80,46 +76,46 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn tries_end_after_half_a_minute_and_begin_anew_after_a_success() {
-        let mut tries = Tries::new();
+    async fn attempts_end_after_half_a_minute_and_begin_anew_after_a_success() {
+        let mut retry = Retry::new();
         for _ in 0..2 {
             let (begun, mut count) = (Instant::now(), 0);
-            while tries.wait().await {
+            while retry.wait().await {
                 count += 1;
             }
             let lasted = begun.elapsed();
             assert!(lasted >= LIMIT && lasted < LIMIT + LONGEST, "{lasted:?}");
             assert!((8..16).contains(&count), "{count}");
-            assert!(!tries.wait().await);
-            tries.succeeded();
+            assert!(!retry.wait().await);
+            retry.succeeded();
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_is_refused_gives_up_sooner() {
-        let mut tries = Tries::new();
+        let mut retry = Retry::new();
         let begun = Instant::now();
-        tries.tried(true);
-        while tries.wait().await {
-            tries.tried(true);
+        retry.tried(true);
+        while retry.wait().await {
+            retry.tried(true);
         }
         let lasted = begun.elapsed();
         assert!(lasted >= REFUSED && lasted <= REFUSED + REFUSED_LONGEST);
         // One that got through, whatever came of it, is a new beginning.
-        tries.tried(false);
-        assert!(tries.wait().await);
+        retry.tried(false);
+        assert!(retry.wait().await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_cannot_make_a_client_ask_without_a_pause() {
-        let mut tries = Tries::new();
-        tries.begin_with(0);
+        let mut retry = Retry::new();
+        retry.begin_with(0);
         let mut count = 0;
-        while tries.wait().await {
+        while retry.wait().await {
             count += 1;
         }
         assert!(count < 20, "{count}");
-        tries.begin_with(u64::MAX);
-        assert_eq!(tries.first, LONGEST);
+        retry.begin_with(u64::MAX);
+        assert_eq!(retry.first, LONGEST);
     }
 }

@@ -1,0 +1,307 @@
+//! Session as its client knows it: its id, and the requests that open, keep and end it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use bytes::Bytes;
+use caudal_core::{CloseReason, Policy};
+use http::header::ACCEPT;
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::endpoint::Target;
+use crate::http::client::origin::Origin;
+use crate::http::client::pool::{Answer, Pool, SendError};
+use crate::http::client::refusal::{Advice, http_status};
+use crate::http::{Body, ClientOptions, StatusError};
+
+/// Time for the server to end the session.
+const DELETE_TIME: Duration = Duration::from_secs(2);
+/// Time for the body of a refusal.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
+/// Time that a response may go on when no call waits for it, if calls may take for ever.
+const REST_TIME: Duration = Duration::from_secs(30);
+/// Maximum of a response that is read only to keep its connection, in bytes.
+const MAX_REST: usize = 64 << 10;
+
+/// Session of a client.
+pub(crate) struct ClientSession {
+    pub(super) origin: Arc<Origin>,
+    pool: Arc<Pool>,
+    header: HeaderName,
+    id: watch::Sender<Option<HeaderValue>>,
+    pub(crate) policy: Policy,
+    /// Time for a POST to be accepted; zero is for ever.
+    pub(super) post_time: Duration,
+    /// Time that a response may go on when no call waits for it.
+    pub(super) rest_time: Duration,
+    /// Maximum number of calls that wait for an answer.
+    pub(super) max_calls: usize,
+    /// True if the server knows sessions only as MCP has them.
+    is_foreign: AtomicBool,
+    /// True while there is a way back.
+    is_listening: AtomicBool,
+    /// True if the server has ended the session.
+    is_gone: AtomicBool,
+}
+
+/// Reason why a session ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SessionEnd {
+    #[error("the session is gone")]
+    Gone,
+    #[error("the server has ended the session")]
+    ByServer,
+    #[error("{0} messages of the server were lost")]
+    Missed(u64),
+    #[error("the server's messages could not be received any more: {0}")]
+    Broken(String),
+    #[error(transparent)]
+    Status(StatusError),
+    #[error("a message may or may not have been received: {0}")]
+    Lost(String),
+    #[error("a message could not be sent: {0}")]
+    Unreachable(String),
+    #[error("a message was not accepted in time")]
+    Slow,
+}
+
+impl From<SessionEnd> for CloseReason {
+    fn from(end: SessionEnd) -> Self {
+        match end {
+            SessionEnd::ByServer => Self::remote_with(end),
+            // Its kind tells whether the caller was not let in.
+            SessionEnd::Status(error) => Self::failed(io::Error::from(error)),
+            SessionEnd::Slow => Self::failed(io::Error::new(io::ErrorKind::TimedOut, end)),
+            end => Self::failed(end),
+        }
+    }
+}
+
+/// Reason why a GET brought nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GetError {
+    /// It may work later. `is_refused` if nobody listens there.
+    #[error("{why}")]
+    Failed { why: String, is_refused: bool },
+    /// The server does not take GETs.
+    #[error("the server takes no GET")]
+    Unsupported,
+    #[error(transparent)]
+    Ended(#[from] SessionEnd),
+}
+
+impl GetError {
+    pub(crate) fn failed(why: impl Into<String>) -> Self {
+        Self::Failed {
+            why: why.into(),
+            is_refused: false,
+        }
+    }
+}
+
+impl ClientSession {
+    pub(crate) fn new(
+        target: &Target<'_>,
+        options: &ClientOptions,
+        config: &Config,
+    ) -> io::Result<Arc<Self>> {
+        let origin = Arc::new(Origin::new(target, options)?);
+        Ok(Arc::new(Self {
+            pool: Pool::new(Arc::clone(&origin)),
+            origin,
+            header: options.session_header.clone(),
+            id: watch::Sender::new(None),
+            policy: config.policy,
+            post_time: config.message_timeout,
+            rest_time: match config.call_timeout.is_zero() {
+                true => REST_TIME,
+                false => config.call_timeout,
+            },
+            max_calls: config.limits.pending,
+            is_foreign: AtomicBool::new(false),
+            is_listening: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
+        }))
+    }
+
+    /// Opens the session with a GET that accepts only `kind`; `None` if the server does not
+    /// open sessions so, but perhaps by the first POST.
+    pub(crate) async fn open(&self, kind: &'static str) -> io::Result<Option<Answer>> {
+        let answer = self.pool.send(self.get_request(kind, None)).await?;
+        match answer.status {
+            StatusCode::OK => {
+                self.identify(&answer);
+                self.set_listening(true);
+                Ok(Some(answer))
+            }
+            StatusCode::BAD_REQUEST
+            | StatusCode::NOT_FOUND
+            | StatusCode::METHOD_NOT_ALLOWED
+            | StatusCode::NOT_ACCEPTABLE => {
+                self.is_foreign.store(true, Relaxed);
+                read_rest(answer).await;
+                Ok(None)
+            }
+            _ => Err(refused(answer).await.into()),
+        }
+    }
+
+    /// Opens the session with a PUT, and returns the body of the response.
+    pub(crate) async fn open_with(&self, body: Bytes) -> io::Result<Bytes> {
+        let mut request = self.origin.post(body);
+        *request.method_mut() = Method::PUT;
+        let answer = self.pool.send(request).await?;
+        let status = answer.status;
+        let advice = Advice::of(status, &answer.headers);
+        self.identify(&answer);
+        let text = answer.read(MAX_REST).await;
+        let text = text.map_err(|_| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+        if status == StatusCode::CREATED && self.is_identified() {
+            self.set_listening(true);
+            return Ok(text);
+        }
+        Err(StatusError::new(status, &text).with_advice(advice).into())
+    }
+
+    /// Makes a GET for the server's messages.
+    pub(crate) fn get_request(&self, kind: &'static str, query: Option<&str>) -> Request<Body> {
+        let mut request = self.request(Method::GET, query);
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static(kind));
+        request
+    }
+
+    fn request(&self, method: Method, query: Option<&str>) -> Request<Body> {
+        let mut request = self.origin.request(method, query);
+        self.add_id(&mut request);
+        request
+    }
+
+    pub(super) fn add_id(&self, request: &mut Request<Body>) {
+        if let Some(id) = &*self.id.borrow() {
+            let headers = request.headers_mut();
+            headers.insert(self.header.clone(), id.clone());
+        }
+    }
+
+    /// Takes the id from the first response that has one.
+    pub(super) fn identify(&self, answer: &Answer) {
+        if let Some(id) = answer.headers.get(&self.header) {
+            self.id.send_if_modified(|own| {
+                let is_new = own.is_none();
+                own.get_or_insert_with(|| id.clone());
+                is_new
+            });
+        }
+    }
+
+    pub(crate) fn is_identified(&self) -> bool {
+        self.id.borrow().is_some()
+    }
+
+    /// Waits for the id.
+    pub(crate) async fn identified(&self) {
+        let mut id = self.id.subscribe();
+        // It cannot fail: the sender is here.
+        let _ = id.wait_for(Option::is_some).await;
+    }
+
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.is_foreign.load(Relaxed)
+    }
+
+    pub(super) fn is_listening(&self) -> bool {
+        self.is_listening.load(Relaxed)
+    }
+
+    pub(crate) fn set_listening(&self, is_listening: bool) {
+        self.is_listening.store(is_listening, Relaxed);
+    }
+
+    pub(super) async fn send(&self, request: Request<Body>) -> Result<Answer, SendError> {
+        self.pool.send(request).await
+    }
+
+    /// Sends a GET for the server's messages; `None` if there are none now.
+    pub(crate) async fn get(&self, request: Request<Body>) -> Result<Option<Answer>, GetError> {
+        let answer = self.send(request).await.map_err(|error| {
+            let error = io::Error::from(error);
+            GetError::Failed {
+                why: error.to_string(),
+                is_refused: error.kind() == io::ErrorKind::ConnectionRefused,
+            }
+        })?;
+        match answer.status {
+            StatusCode::OK => Ok(Some(answer)),
+            StatusCode::NO_CONTENT => {
+                read_rest(answer).await;
+                Ok(None)
+            }
+            StatusCode::NOT_FOUND if self.is_identified() => Err(self.gone().into()),
+            StatusCode::GONE if self.is_identified() => Err(SessionEnd::ByServer.into()),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Err(SessionEnd::Status(refused(answer).await).into())
+            }
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE if self.is_foreign() => {
+                Err(GetError::Unsupported)
+            }
+            status => Err(GetError::failed(http_status(status))),
+        }
+    }
+
+    /// Keeps the session by a request every so often; returns when it is gone. Zero is
+    /// never.
+    pub(crate) async fn keep(&self, every: Duration) -> SessionEnd {
+        if every.is_zero() {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(every).await;
+            let request = self.request(Method::HEAD, None);
+            let sent = tokio::time::timeout(every, self.send(request)).await;
+            // If it fails, the next one may not.
+            let Ok(Ok(answer)) = sent else { continue };
+            if answer.status == StatusCode::NOT_FOUND {
+                return self.gone();
+            }
+            read_rest(answer).await;
+        }
+    }
+
+    /// Notes that the server has ended the session.
+    pub(super) fn gone(&self) -> SessionEnd {
+        self.is_gone.store(true, Relaxed);
+        SessionEnd::Gone
+    }
+
+    /// Ends the session; the server need not agree.
+    pub(crate) async fn end(&self) {
+        if !self.is_identified() || self.is_gone.load(Relaxed) {
+            return;
+        }
+        let request = self.request(Method::DELETE, None);
+        let end = async {
+            if let Ok(answer) = self.send(request).await {
+                read_rest(answer).await;
+            }
+        };
+        let _ = tokio::time::timeout(DELETE_TIME, end).await;
+    }
+}
+
+/// Reads a response that tells nothing more, to keep its connection.
+pub(super) async fn read_rest(answer: Answer) {
+    let _ = answer.read(MAX_REST).await;
+}
+
+/// Reads a refusal, as far as it comes soon.
+async fn refused(answer: Answer) -> StatusError {
+    let (status, advice) = (answer.status, Advice::of(answer.status, &answer.headers));
+    let text = tokio::time::timeout(REFUSAL_TIME, answer.read(MAX_REST)).await;
+    let text = text.ok().and_then(Result::ok).unwrap_or_default();
+    StatusError::new(status, &text).with_advice(advice)
+}

@@ -1,0 +1,158 @@
+//! One session, and the handles of requests to it.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::byte_limit::{ByteLimit, SessionLimits};
+use super::inbox::{Inbox, IncomingMessage};
+use super::outbox::Outbox;
+use super::owner::Owner;
+use super::pending_posts::PendingPosts;
+use crate::connection::deadline::after;
+use crate::connection::{Link, Order};
+
+/// Messages between a session's connection and the HTTP requests of its client.
+#[derive(Debug)]
+pub(super) struct SessionQueues {
+    pub(super) inbox: Inbox,
+    pub(super) outbox: Arc<Outbox>,
+    /// Limit for messages in the outbox.
+    pub(super) outgoing: ByteLimit,
+    pub(super) posts: PendingPosts,
+}
+
+impl SessionQueues {
+    /// The queues, and where the client's messages come out.
+    pub(super) fn new(
+        limits: SessionLimits,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<IncomingMessage>) {
+        let (inbox, incoming) = Inbox::new(limits.requests, limits.answers, limits.waiting);
+        let queues = Arc::new(Self {
+            inbox,
+            outbox: Outbox::new(limits.replay, limits.in_transit),
+            outgoing: limits.outgoing,
+            posts: PendingPosts::new(limits.ids, limits.replies),
+        });
+        (queues, incoming)
+    }
+}
+
+/// One session.
+pub(crate) struct Session {
+    pub(crate) id: Arc<str>,
+    pub(super) queues: Arc<SessionQueues>,
+    pub(super) link: Arc<Link>,
+    pub(super) owner: Owner,
+    activity: Mutex<Activity>,
+}
+
+impl std::fmt::Debug for Session {
+    /// The id is left out: it is enough to use the session.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Activity {
+    /// Number of handles.
+    handles: usize,
+    last: Instant,
+}
+
+impl Session {
+    pub(super) fn new(
+        id: Arc<str>,
+        queues: Arc<SessionQueues>,
+        link: Arc<Link>,
+        owner: Owner,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            queues,
+            link,
+            owner,
+            activity: Mutex::new(Activity {
+                handles: 0,
+                last: Instant::now(),
+            }),
+        })
+    }
+
+    /// Messages for the client.
+    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
+        &self.queues.outbox
+    }
+
+    /// Returns true if requests of the client run.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.link.is_busy()
+    }
+
+    /// Returns true if a call waits for the client's answer.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.link.has_pending()
+    }
+
+    /// Ends the session; what it still has to say is dropped.
+    pub(crate) fn end(&self) {
+        self.queues.outbox.discard();
+        self.link.order(Order::Close);
+    }
+
+    /// Notes that something was heard of the client.
+    pub(super) fn touch(&self) {
+        self.activity().last = Instant::now();
+    }
+
+    /// Time at which the session expires if nothing more is heard of the client.
+    pub(super) fn expires(&self, now: Instant, timeout: Duration) -> Instant {
+        let activity = self.activity();
+        let last = if activity.handles > 0 {
+            now
+        } else {
+            activity.last
+        };
+        after(last, timeout)
+    }
+
+    fn activity(&self) -> MutexGuard<'_, Activity> {
+        self.activity
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Handle of a request or stream. While there is one, the session does not expire.
+#[derive(Debug)]
+pub(crate) struct SessionHandle(Arc<Session>);
+
+impl SessionHandle {
+    pub(super) fn new(session: &Arc<Session>) -> Self {
+        session.activity().handles += 1;
+        Self(Arc::clone(session))
+    }
+
+    /// The session alone, which may expire.
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.0
+    }
+}
+
+impl std::ops::Deref for SessionHandle {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.0
+    }
+}
+
+impl Drop for SessionHandle {
+    fn drop(&mut self) {
+        self.0.activity().handles -= 1;
+        self.0.touch();
+    }
+}

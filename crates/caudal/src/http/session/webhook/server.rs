@@ -1,0 +1,137 @@
+//! PUT: the client names the URL to which the server's messages go.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use tokio::time::{Instant, timeout_at};
+
+use super::deliver::{DeliveryError, WebhookClient};
+use super::register::{Registration, register};
+use crate::connection::Link;
+use crate::connection::deadline::after;
+use crate::http::session::reader::Reader;
+use crate::http::session::session::Session;
+use crate::http::session::transport::VISIT_TIME;
+use crate::http::session::{Sessions, not_found, request, with_session_id};
+use crate::http::{Body, Http, ReadError, is_json, json, plain, read};
+use crate::peer::Peer;
+use crate::server::group::Hub;
+
+/// Maximum of a body that is read, in bytes: more than is accepted.
+const MAX_BODY: usize = 8 << 10;
+/// Time for the last delivery of a session that has ended.
+const LAST_DELIVERY: Duration = Duration::from_secs(2);
+
+impl Sessions {
+    /// Answers a PUT, and delivers the server's messages from now on.
+    pub(in crate::http::session) async fn put<B: http_body::Body>(
+        &self,
+        http: &Http,
+        link: &Link,
+        head: &Parts,
+        body: B,
+    ) -> Response<Body> {
+        if !is_json(head.headers.get(CONTENT_TYPE)) {
+            let text = "send JSON, with `Content-Type: application/json`\n";
+            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+        }
+        let body = match read(body, MAX_BODY, link.config.message_timeout).await {
+            Ok(body) => body,
+            Err(error) => return unreadable(&error),
+        };
+        let options = http.options();
+        // A caller that may not use the session learns nothing about the URL either.
+        let session = match request::session_id(head, options).is_some() {
+            true => match self.find(http, link, head) {
+                Some(session) => Some(session),
+                None => return not_found(),
+            },
+            false => None,
+        };
+        let registration = match register(&body, options, &self.lookup).await {
+            Ok(registration) => registration,
+            Err(error) => return plain(error.status(), format!("{error}\n")),
+        };
+        let session = match session.map_or_else(|| self.open(http, link, head), Ok) {
+            Ok(session) => session,
+            Err(refused) => return *refused,
+        };
+        let (mut reader, cursor) = session.outbox().attach_unacknowledged();
+        let response = json(StatusCode::CREATED, registration.answer(cursor, options));
+        let response = with_session_id(response, &session.id, options);
+        let table = Arc::clone(&self.table);
+        // Not a handle: the session of a client that is only called is to expire.
+        let session = Arc::clone(session.session());
+        // The end of the server waits for the last delivery.
+        let held = http.hub().hold();
+        tokio::spawn(async move {
+            let replaced = reader.replaced();
+            let delivered = tokio::select! {
+                biased;
+                () = replaced => return,
+                delivered = deliver(&held, &session, &mut reader, &registration) => delivered,
+            };
+            if let Err(error) = delivered
+                && !reader.is_replaced()
+                && table.remove(&session.id)
+            {
+                tracing::debug!(target: "caudal", %error, "a session ends with its webhook");
+                session.end();
+            }
+        });
+        response
+    }
+}
+
+fn unreadable(error: &ReadError) -> Response<Body> {
+    let (status, text) = match error {
+        ReadError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
+        ReadError::Slow => (StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
+        ReadError::Broken | ReadError::NoRoom => {
+            (StatusCode::BAD_REQUEST, "the body could not be read\n")
+        }
+    };
+    plain(status, text)
+}
+
+/// Delivers the messages of a session, and an empty one at its end.
+async fn deliver(
+    hub: &Hub,
+    session: &Session,
+    reader: &mut Reader,
+    to: &Registration,
+) -> Result<(), DeliveryError> {
+    let outbox = session.outbox();
+    let mut delivery = pin!(async {
+        let mut client = WebhookClient::new(to);
+        while let Some(message) = client.idle(reader.part(u64::MAX, usize::MAX)).await {
+            client.deliver(message.number, &message.text).await?;
+            outbox.acknowledge(message.number);
+            session.touch();
+        }
+        match reader.is_last() {
+            true => client.deliver(outbox.last() + 1, &Bytes::new()).await,
+            false => Ok(()),
+        }
+    });
+    let peer = Peer::of(&session.link);
+    tokio::select! {
+        delivered = &mut delivery => delivered,
+        // The session has waited for all deliveries but the last.
+        _ = peer.closed() => timeout_at(last_by(hub), delivery).await.unwrap_or(Ok(())),
+    }
+}
+
+/// Time by which the last delivery is given up.
+fn last_by(hub: &Hub) -> Instant {
+    let by = after(Instant::now(), LAST_DELIVERY);
+    match hub.stop.is_cancelled() {
+        true => by.min(after(hub.deadline(), VISIT_TIME)),
+        false => by,
+    }
+}
