@@ -1,8 +1,12 @@
 //! How two sides agree to cancel calls and report progress.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
-use caudal_core::ErrorCode;
+use caudal_core::{ErrorCode, RawJson};
+use serde_json::value::RawValue;
+
+use crate::connection::IdKey;
 
 /// The conventions that JSON-RPC leaves to its users. None by default.
 ///
@@ -118,4 +122,50 @@ impl Dialect {
             progress: Some(Progress::new("notifications/progress", "progressToken")),
         }
     }
+
+    /// Returns true if this method belongs to the dialect.
+    #[inline]
+    pub(crate) fn knows(&self, method: &str) -> bool {
+        self.cancel
+            .as_ref()
+            .is_some_and(|cancel| cancel.method == method)
+            || self
+                .progress
+                .as_ref()
+                .is_some_and(|progress| progress.method == method)
+    }
+
+    /// The request that a notification cancels: `None` if it cancels nothing,
+    /// `Some(None)` if it should and names no id.
+    pub(crate) fn cancelled_id(
+        &self,
+        method: &str,
+        params: Option<RawJson<'_>>,
+    ) -> Option<Option<IdKey>> {
+        let cancel = self
+            .cancel
+            .as_ref()
+            .filter(|cancel| cancel.method == method)?;
+        let id = member(params, &cancel.member);
+        Some(id.and_then(|id| IdKey::parse(&id)))
+    }
+
+    /// The token of a progress report.
+    pub(crate) fn progress_token(
+        &self,
+        method: &str,
+        params: Option<RawJson<'_>>,
+    ) -> Option<IdKey> {
+        let progress = self
+            .progress
+            .as_ref()
+            .filter(|progress| progress.method == method)?;
+        IdKey::parse(&member(params, &progress.member)?)
+    }
+}
+
+/// JSON text of one member of params by name.
+pub(crate) fn member(params: Option<RawJson<'_>>, name: &str) -> Option<String> {
+    let mut members: HashMap<String, Box<RawValue>> = params?.read().ok()?;
+    members.remove(name).map(|value| value.get().to_owned())
 }

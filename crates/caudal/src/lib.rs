@@ -187,6 +187,7 @@ mod observe;
 mod peer;
 mod router;
 mod server;
+mod sync;
 pub mod transport;
 
 pub use self::call::incident::internal;

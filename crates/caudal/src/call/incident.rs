@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use caudal_core::{ErrorCode, Id, Incident, JsonRpcError};
 use serde_json::Value;
 
-use crate::observe::span::shown;
+use crate::observe::span::shorten;
 
 /// The answer to a call that failed for a reason of our own: -32603 and a number,
 /// under which the log has the cause with all its sources.
@@ -50,8 +50,8 @@ pub(crate) fn name(method: &str, id: Option<Id<'_>>, error: &JsonRpcError) {
     {
         tracing::error!(
             target: "caudal",
-            method = shown(method),
-            id = id.as_ref().map(|id| shown(id.as_str())),
+            method = shorten(method),
+            id = id.as_ref().map(|id| shorten(id.as_str())),
             correlation,
             "a call failed with an internal error",
         );
@@ -69,8 +69,8 @@ pub(crate) fn report(
     // No backtrace: it would only show who reports.
     tracing::error!(
         target: "caudal",
-        method = shown(method),
-        id = id.as_ref().map(|id| shown(id.as_str())),
+        method = shorten(method),
+        id = id.as_ref().map(|id| shorten(id.as_str())),
         correlation = %incident.correlation(),
         cause = %Chain(cause_of(&incident)),
         "internal error",

@@ -42,7 +42,7 @@ pub(crate) fn give(mut buffer: BytesMut) {
 
 /// Gives an empty buffer back, unless it is so small that it may as well stay where it is
 /// for the next message.
-pub(crate) fn rest(buffer: &mut BytesMut) {
+pub(crate) fn give_unless_small(buffer: &mut BytesMut) {
     if buffer.try_reclaim(SMALL + 1) {
         give(std::mem::take(buffer));
     }
@@ -51,7 +51,7 @@ pub(crate) fn rest(buffer: &mut BytesMut) {
 /// Moves what could not be sent to where it takes no more room than it needs, if it is little:
 /// it may wait for long.
 #[cold]
-pub(crate) fn settle(buffer: &mut BytesMut) {
+pub(crate) fn shrink(buffer: &mut BytesMut) {
     if buffer.len() <= SIZE / 8 {
         let little = BytesMut::from(&**buffer);
         buffer.clear();
@@ -79,14 +79,14 @@ pub(crate) fn free() -> usize {
 mod tests {
     use bytes::Buf as _;
 
-    use super::{SIZE, free, settle, take};
+    use super::{SIZE, free, shrink, take};
 
     #[test]
     fn what_waits_to_be_sent_holds_no_buffer_for_it() {
         let mut out = take();
         out.extend_from_slice(b"an event");
         let before = free();
-        settle(&mut out);
+        shrink(&mut out);
         assert_eq!(out, "an event");
         assert!(out.capacity() < 64, "{}", out.capacity());
         assert_eq!(free(), before + 1);
@@ -94,13 +94,13 @@ mod tests {
         let mut out = take();
         out.resize(SIZE, b' ');
         out.advance(SIZE - 8);
-        settle(&mut out);
+        shrink(&mut out);
         assert!(out.capacity() < 64, "{}", out.capacity());
         assert_eq!(free(), before + 1);
         // To move much would cost more than it is worth.
         let mut out = take();
         out.resize(SIZE / 4, b' ');
-        settle(&mut out);
+        shrink(&mut out);
         assert!(out.capacity() >= SIZE);
     }
 }

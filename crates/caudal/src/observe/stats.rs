@@ -119,8 +119,8 @@ impl Counters {
         self.notifications.fetch_add(messages, Relaxed);
     }
 
-    /// How many messages of the other side were run.
-    pub(crate) fn run(&self) -> u64 {
+    /// Number of messages of the other side that were served.
+    pub(crate) fn served_total(&self) -> u64 {
         self.requests_served.load(Relaxed) + self.notifications_served.load(Relaxed)
     }
 

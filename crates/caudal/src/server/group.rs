@@ -10,10 +10,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::call::Caller;
+use crate::call::lone::LoneOrigin;
 use crate::config::Config;
-use crate::connection;
 use crate::connection::deadline::after;
-use crate::connection::{Link, Order};
+use crate::connection::{self, Command, Connection};
 use crate::extensions::Extensions;
 use crate::observe::stats::Stats;
 use crate::peer::Peer;
@@ -21,7 +22,7 @@ use crate::router::Router;
 use crate::transport::Transport;
 
 /// What serves many connections.
-pub(crate) struct Hub {
+pub(crate) struct ConnectionGroup {
     pub(crate) router: Arc<Router>,
     pub(crate) config: Arc<Config>,
     /// Fires when nothing new is taken in.
@@ -39,40 +40,56 @@ pub(crate) struct Hub {
 
 #[derive(Default)]
 struct Connections {
-    open: Slab<Arc<Link>>,
+    open: Slab<Member>,
     /// What the closed ones have done.
     past: Stats,
     accepted: u64,
 }
 
-/// Something that is not over yet.
-pub(crate) struct Held(Arc<Hub>);
+/// A member of the group.
+pub(crate) enum Member {
+    Connection(Arc<Connection>),
+    /// An HTTP connection, as far as it carries lone messages.
+    Lone(Arc<LoneOrigin>),
+}
 
-impl std::ops::Deref for Held {
-    type Target = Arc<Hub>;
+impl Member {
+    fn stats(&self) -> Stats {
+        match self {
+            Self::Connection(connection) => connection.stats(),
+            Self::Lone(origin) => origin.stats(),
+        }
+    }
+}
 
-    fn deref(&self) -> &Arc<Hub> {
+/// Keeps [`ConnectionGroup::wait`] waiting until it is dropped.
+pub(crate) struct GroupGuard(Arc<ConnectionGroup>);
+
+impl std::ops::Deref for GroupGuard {
+    type Target = Arc<ConnectionGroup>;
+
+    fn deref(&self) -> &Arc<ConnectionGroup> {
         &self.0
     }
 }
 
-impl Drop for Held {
+impl Drop for GroupGuard {
     fn drop(&mut self) {
         self.0.held.send_modify(|held| *held -= 1);
     }
 }
 
 /// A connection that is counted.
-pub(crate) struct Attended(Held, usize);
+pub(crate) struct Membership(GroupGuard, usize);
 
-impl Attended {
+impl Membership {
     #[cfg(feature = "http")]
-    pub(crate) fn hub(&self) -> &Hub {
+    pub(crate) fn hub(&self) -> &ConnectionGroup {
         &self.0
     }
 }
 
-impl Drop for Attended {
+impl Drop for Membership {
     fn drop(&mut self) {
         let Self(hub, key) = self;
         let mut connections = hub.lock();
@@ -82,10 +99,10 @@ impl Drop for Attended {
     }
 }
 
-impl Hub {
+impl ConnectionGroup {
     pub(crate) fn new(mut router: Router, config: Config) -> Arc<Self> {
         // What it serves elsewhere is bounded there.
-        router.outliving = Arc::default();
+        router.detached = Arc::default();
         Arc::new(Self {
             router: Arc::new(router),
             config: Arc::new(config),
@@ -99,13 +116,13 @@ impl Hub {
     }
 
     /// Lets [`wait`](Self::wait) wait until what is returned is dropped.
-    pub(crate) fn hold(self: &Arc<Self>) -> Held {
+    pub(crate) fn hold(self: &Arc<Self>) -> GroupGuard {
         self.held.send_modify(|held| *held += 1);
-        Held(Arc::clone(self))
+        GroupGuard(Arc::clone(self))
     }
 
     /// Runs a connection in a task of its own.
-    pub(crate) fn start(self: &Arc<Self>, transport: Box<dyn Transport>) -> Arc<Link> {
+    pub(crate) fn start(self: &Arc<Self>, transport: Box<dyn Transport>) -> Arc<Connection> {
         self.start_with(transport, Extensions::default())
     }
 
@@ -114,25 +131,27 @@ impl Hub {
         self: &Arc<Self>,
         transport: Box<dyn Transport>,
         extensions: Extensions,
-    ) -> Arc<Link> {
-        let attend = |link: &Arc<Link>| Some(self.attend(link));
+    ) -> Arc<Connection> {
+        let join = |connection: &Arc<Connection>| {
+            Some(self.join(Member::Connection(Arc::clone(connection))))
+        };
         let router = Arc::clone(&self.router);
         let config = Arc::clone(&self.config);
-        let link = connection::start(transport, router, config, None, extensions, attend);
+        let connection = connection::start(transport, router, config, None, extensions, join);
         if self.stop.is_cancelled() {
-            link.order(Order::Drain(self.deadline()));
+            connection.command(Command::Drain(self.deadline()));
         }
-        link
+        connection
     }
 
     /// Counts a connection until what is returned is dropped.
-    pub(crate) fn attend(self: &Arc<Self>, link: &Arc<Link>) -> Attended {
+    pub(crate) fn join(self: &Arc<Self>, member: Member) -> Membership {
         self.refused.store(false, Relaxed);
         let mut connections = self.lock();
         connections.accepted += 1;
-        let key = connections.open.insert(Arc::clone(link));
+        let key = connections.open.insert(member);
         drop(connections);
-        Attended(self.hold(), key)
+        Membership(self.hold(), key)
     }
 
     #[cfg(feature = "http")]
@@ -157,8 +176,8 @@ impl Hub {
     pub(crate) fn stats(&self) -> Stats {
         let connections = self.lock();
         let mut stats = connections.past;
-        for (_, link) in &connections.open {
-            stats.add(&link.stats());
+        for (_, member) in &connections.open {
+            stats.add(&member.stats());
         }
         stats
     }
@@ -173,10 +192,16 @@ impl Hub {
 
     pub(crate) fn peers(&self) -> Vec<Peer> {
         let connections = self.lock();
-        let open = connections.open.iter().map(|(_, link)| link);
-        // Those of single POSTs lead nowhere.
-        let open = open.filter(|link| !link.is_over());
-        open.map(Peer::of).collect()
+        let open = connections
+            .open
+            .iter()
+            .filter_map(|(_, member)| match member {
+                Member::Connection(connection) if !connection.is_closed() => {
+                    Some(Peer::of(Caller::Connection(Arc::clone(connection))))
+                }
+                _ => None,
+            });
+        open.collect()
     }
 
     /// Takes nothing new in, and ends what there is: when it is done, or at the
@@ -186,8 +211,10 @@ impl Hub {
         *lock(&self.deadline) = Some(deadline);
         self.stopping.store(true, Relaxed);
         self.stop.cancel();
-        for peer in self.peers() {
-            peer.link().order(Order::Drain(deadline));
+        for (_, member) in &self.lock().open {
+            if let Member::Connection(connection) = member {
+                connection.command(Command::Drain(deadline));
+            }
         }
         self.wait().await;
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use caudal_core::Framing;
 
-use self::group::{Held, Hub};
+use self::group::{ConnectionGroup, GroupGuard};
 #[cfg(feature = "http")]
 use super::http;
 use super::transport;
@@ -116,7 +116,7 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
     let (local, listener) = match endpoint.address() {
         Address::Stdio => {
             let stdio = transport::stdio(framing, max_message).map_err(failed)?;
-            let hub = Hub::new(router, config);
+            let hub = ConnectionGroup::new(router, config);
             hub.start(Box::new(stdio));
             return Ok(Server::new(endpoint, hub));
         }
@@ -138,7 +138,7 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
         }
         _ => return Err(Error::not_built_in(&endpoint, "served")),
     };
-    let hub = Hub::new(router, config);
+    let hub = ConnectionGroup::new(router, config);
     tokio::spawn(accept(hub.hold(), listener, framing));
     Ok(Server::new(local, hub))
 }
@@ -150,7 +150,7 @@ async fn listen_http(
     config: Config,
     options: http::Options,
 ) -> Result<Server, Error> {
-    let hub = Hub::new(router, config);
+    let hub = ConnectionGroup::new(router, config);
     let failed = |cause| Error::Listen {
         endpoint: Box::new(endpoint.clone()),
         cause,
@@ -167,7 +167,7 @@ async fn listen_http(
 }
 
 /// Takes connections in until it is told to stop.
-async fn accept(hub: Held, listener: Listener, framing: Framing) {
+async fn accept(hub: GroupGuard, listener: Listener, framing: Framing) {
     let limit = hub.config.policy.max_message;
     loop {
         let accepted = tokio::select! {
@@ -208,11 +208,11 @@ async fn accept(hub: Held, listener: Listener, framing: Framing) {
 #[derive(Clone)]
 pub struct Server {
     endpoint: Arc<Endpoint>,
-    hub: Arc<Hub>,
+    hub: Arc<ConnectionGroup>,
 }
 
 impl Server {
-    fn new(endpoint: Endpoint, hub: Arc<Hub>) -> Self {
+    fn new(endpoint: Endpoint, hub: Arc<ConnectionGroup>) -> Self {
         let endpoint = Arc::new(endpoint);
         Self { endpoint, hub }
     }

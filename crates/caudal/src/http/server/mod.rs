@@ -46,7 +46,7 @@ use self::stalled::Streams;
 use super::options::Options;
 use crate::connection::deadline::after;
 use crate::endpoint::Target;
-use crate::server::group::{Held, Hub};
+use crate::server::group::{ConnectionGroup, GroupGuard, Member};
 use crate::transport::{accept_failed, tcp};
 
 /// So many requests one HTTP/2 connection may have under way.
@@ -75,7 +75,7 @@ pub(crate) struct Listener {
 impl Listener {
     pub(crate) async fn bind(
         target: &Target<'_>,
-        hub: &Arc<Hub>,
+        hub: &Arc<ConnectionGroup>,
         options: Options,
     ) -> io::Result<Self> {
         tls::agree(target, &options)?;
@@ -108,7 +108,7 @@ impl Listener {
     }
 
     /// Takes connections in until it is told to stop.
-    pub(crate) async fn run(self, hub: Held) {
+    pub(crate) async fn run(self, hub: GroupGuard) {
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => self.take(&hub, accepted).await,
@@ -126,7 +126,7 @@ impl Listener {
         self.over.cancel();
     }
 
-    async fn take(&self, hub: &Held, accepted: io::Result<(TcpStream, SocketAddr)>) {
+    async fn take(&self, hub: &GroupGuard, accepted: io::Result<(TcpStream, SocketAddr)>) {
         let (socket, remote) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => return accept_failed(&error).await,
@@ -145,7 +145,7 @@ impl Listener {
     }
 }
 
-async fn connection(hub: Held, socket: TcpStream, place: Arc<Place>) {
+async fn connection(hub: GroupGuard, socket: TcpStream, place: Arc<Place>) {
     if let Err(error) = tcp::set_up(&socket) {
         tracing::debug!(target: "caudal", %error, "a connection was lost at once");
         return;
@@ -176,7 +176,7 @@ async fn connection(hub: Held, socket: TcpStream, place: Arc<Place>) {
 
 /// By when a connection must have begun. While the server stops, clients of sessions may
 /// still come, but nobody may hold up its end.
-pub(super) fn begins_by(hub: &Hub, late: bool, limit: Duration) -> Instant {
+pub(super) fn begins_by(hub: &ConnectionGroup, late: bool, limit: Duration) -> Instant {
     let by = after(Instant::now(), limit);
     match late {
         true => by.min(hub.deadline()),
@@ -211,14 +211,14 @@ async fn speaks_http2(socket: &TcpStream, by: Instant) -> bool {
 
 /// Serves a connection in a task of its own; `mark` tells each request what is known of it.
 fn serve<S>(
-    hub: &Held,
+    hub: &GroupGuard,
     (io, http2): (S, bool),
     place: Arc<Place>,
     mark: impl Fn(&mut Extensions) + Send + Unpin + 'static,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let attended = hub.attend(place.http.link());
+    let attended = hub.join(Member::Lone(Arc::clone(place.http.origin())));
     let served = Arc::clone(&place);
     let options = served.http.options();
     let io = Timed::new(
@@ -339,7 +339,7 @@ impl Visit {
     pub(super) fn owe(&mut self, answer: &Body) {
         let size = answer.size_hint().exact().unwrap_or(0);
         self.owed = usize::try_from(size).unwrap_or(usize::MAX);
-        self.place.http.link().count_owed(self.owed);
+        self.place.http.origin().incoming.count_retained(self.owed);
     }
 }
 
@@ -347,7 +347,11 @@ impl Drop for Visit {
     fn drop(&mut self) {
         self.place.watch.end();
         if self.owed > 0 {
-            self.place.http.link().uncount_owed(self.owed);
+            self.place
+                .http
+                .origin()
+                .incoming
+                .uncount_retained(self.owed);
         }
     }
 }

@@ -20,16 +20,15 @@ use super::answer::{Answer, Content, Rest, Wait, encoded, not_allowed, not_json,
 use super::body;
 use super::body::{Body, ReadError, Room, Whole};
 use super::status::Reply;
-use crate::call::standalone;
+use crate::call::lone::{self, LoneExchange, LoneOrigin};
 use crate::config::Config;
-use crate::connection::Link;
 use crate::http::options::Options;
 use crate::http::{JSON, json, later, plain};
 use crate::observe::stats::Stats;
 use crate::peer::Peer;
 use crate::router::Router;
 use crate::router::handler::BoxFuture;
-use crate::server::group::{Held, Hub};
+use crate::server::group::{ConnectionGroup, GroupGuard};
 
 /// A connection keeps the room of so many headers from one request to the next.
 const HEADERS: usize = 32;
@@ -57,15 +56,15 @@ const HEADERS: usize = 32;
 #[derive(Clone)]
 pub struct Http {
     shared: Arc<Shared>,
-    /// Stands for what a single POST comes from.
-    link: Arc<Link>,
+    /// What all lone messages of the connection, or of the service, share.
+    origin: Arc<LoneOrigin>,
     remote: Option<SocketAddr>,
     /// Bytes of the connection's bodies that are coming in.
     bodies: Arc<AtomicUsize>,
 }
 
 struct Shared {
-    hub: Arc<Hub>,
+    hub: Arc<ConnectionGroup>,
     options: Options,
     guard: Guard,
     #[cfg(feature = "session")]
@@ -82,12 +81,12 @@ impl Http {
     /// Serves a router.
     #[must_use]
     pub fn with(router: Router, config: Config, options: Options) -> Self {
-        Self::on(&Hub::new(router, config), options, Own::Nowhere)
+        Self::on(&ConnectionGroup::new(router, config), options, Own::Nowhere)
     }
 
-    pub(crate) fn on(hub: &Arc<Hub>, options: Options, own: Own) -> Self {
+    pub(crate) fn on(hub: &Arc<ConnectionGroup>, options: Options, own: Own) -> Self {
         Self {
-            link: Link::nowhere(Arc::clone(&hub.config)),
+            origin: LoneOrigin::new(Arc::clone(&hub.config), None),
             shared: Arc::new(Shared {
                 hub: Arc::clone(hub),
                 options,
@@ -102,22 +101,21 @@ impl Http {
 
     /// The same for one connection, which has limits of its own.
     pub(super) fn for_connection(&self, remote: SocketAddr) -> Self {
-        let link = Link::nowhere(Arc::clone(&self.shared.hub.config));
-        let _ = link.remote.set(remote.to_string());
+        let config = Arc::clone(&self.shared.hub.config);
         Self {
             shared: Arc::clone(&self.shared),
-            link,
+            origin: LoneOrigin::new(config, Some(remote.to_string())),
             remote: Some(remote),
             bodies: Arc::default(),
         }
     }
 
-    pub(crate) fn link(&self) -> &Arc<Link> {
-        &self.link
+    pub(crate) fn origin(&self) -> &Arc<LoneOrigin> {
+        &self.origin
     }
 
     #[cfg(any(feature = "ws", feature = "session"))]
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
+    pub(crate) fn hub(&self) -> &Arc<ConnectionGroup> {
         &self.shared.hub
     }
 
@@ -143,7 +141,7 @@ impl Http {
     pub fn stats(&self) -> Stats {
         let mut stats = self.shared.hub.stats();
         if self.remote.is_none() {
-            stats.add(&self.link.stats());
+            stats.add(&self.origin.stats());
         }
         stats
     }
@@ -231,9 +229,9 @@ impl Http {
             let Rest {
                 caller, held, wait, ..
             } = *rest;
-            let link = caller.as_ref().unwrap_or(&self.link);
+
             let next = match wait {
-                Wait::Other => Ok(self.other(link, head, body.as_mut()).await.into()),
+                Wait::Other => Ok(self.other(&caller, head, body.as_mut()).await.into()),
                 Wait::Body(whole) => {
                     let config = &self.shared.hub.config;
                     let (limit, time) = (config.policy.max_message, config.message_timeout);
@@ -244,7 +242,7 @@ impl Http {
                 #[cfg(feature = "session")]
                 Wait::Session(text) => {
                     let sessions = &self.shared.sessions;
-                    Ok(sessions.post(self, link, head, text).await.into())
+                    Ok(sessions.post(self, &caller, head, text).await.into())
                 }
                 Wait::Answer(reply) => Ok(Content::Reply(reply.await)),
             };
@@ -259,21 +257,21 @@ impl Http {
     /// Answers what is no POST.
     async fn other<B: http_body::Body>(
         &self,
-        link: &Arc<Link>,
+        caller: &LoneExchange,
         head: &mut Parts,
         body: B,
     ) -> Response<Body> {
         #[cfg(feature = "ws")]
-        if let Some(response) = crate::http::ws::accept(self, link, head) {
+        if let Some(response) = crate::http::ws::accept(self, caller, head) {
             return response;
         }
         #[cfg(feature = "session")]
-        if let Some(response) = self.shared.sessions.other(self, link, head, body).await {
+        if let Some(response) = self.shared.sessions.other(self, caller, head, body).await {
             return response;
         }
         #[cfg(not(feature = "session"))]
         drop(body);
-        let _ = (link, head);
+        let _ = (caller, head);
         not_allowed()
     }
 
@@ -281,20 +279,19 @@ impl Http {
     ///
     /// # Errors
     /// The answer.
-    fn caller(&self, head: &Parts) -> Result<Option<Arc<Link>>, Box<Response<Body>>> {
-        let Some(authorize) = &self.shared.options.authorize else {
-            return Ok(None);
-        };
-        let link = Link::seen(&self.link);
-        match authorize.authorize(head, &link.extensions) {
-            Ok(()) => Ok(Some(link)),
-            Err(status) => Err(Box::new(plain(status, "this caller is not let in\n"))),
+    fn caller(&self, head: &Parts) -> Result<Arc<LoneExchange>, Box<Response<Body>>> {
+        let caller = LoneExchange::new(&self.origin);
+        if let Some(authorize) = &self.shared.options.authorize
+            && let Err(status) = authorize.authorize(head, caller.extensions())
+        {
+            return Err(Box::new(plain(status, "this caller is not let in\n")));
         }
+        Ok(caller)
     }
 
     fn post<B: http_body::Body>(
         &self,
-        caller: Option<Arc<Link>>,
+        caller: Arc<LoneExchange>,
         head: &Parts,
         body: Pin<&mut B>,
     ) -> Result<Content, Box<Rest>> {
@@ -313,8 +310,8 @@ impl Http {
     /// Takes the body of a POST, or why there is none.
     fn take(
         &self,
-        caller: Option<Arc<Link>>,
-        held: Option<Held>,
+        caller: Arc<LoneExchange>,
+        held: Option<GroupGuard>,
         head: &Parts,
         read: Result<Bytes, ReadError>,
     ) -> Result<Content, Box<Rest>> {
@@ -333,7 +330,7 @@ impl Http {
             let text = "the server is shutting down\n";
             return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, text).into());
         }
-        match standalone::exchange(&hub.router, &self.link, caller.as_ref(), &text) {
+        match lone::start(&hub.router, &caller, &text) {
             Ok(reply) => Ok(Content::Reply(reply)),
             Err(reply) => Err(Rest::of(caller, held, Wait::Answer(reply))),
         }
@@ -401,10 +398,10 @@ impl Http {
     }
 
     fn too_large(&self) -> Response<Body> {
-        let link = &self.link;
-        let limit = link.config.policy.max_message;
-        let error = FrameError::TooLarge { limit }.to_wire(link.detail());
-        link.stats.invalid();
+        let policy = &self.origin.config.policy;
+        let limit = policy.max_message;
+        let error = FrameError::TooLarge { limit }.to_wire(policy.error_detail);
+        self.origin.stats.invalid();
         let text = refusal(&error);
         let status = self.status(Some(&text), StatusCode::PAYLOAD_TOO_LARGE);
         json(status, text)

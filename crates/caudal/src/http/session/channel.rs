@@ -18,8 +18,8 @@ use super::table::Table;
 use super::waits::{Subject, Taker, Waits, read_own};
 use crate::config::Config;
 use crate::connection::deadline::after;
-use crate::connection::member;
-use crate::server::group::Hub;
+use crate::dialect::member;
+use crate::server::group::ConnectionGroup;
 use crate::transport::{ReceiveError, Transport};
 
 /// So much waits in the driver of a session, and what is more in its outbox.
@@ -52,7 +52,7 @@ pub(super) struct Channel {
     unsent: usize,
     /// The size of the message that is next, and the POST that it is for.
     route: Option<(usize, Option<Taker>)>,
-    hub: Arc<Hub>,
+    hub: Arc<ConnectionGroup>,
     /// How long it still waits for its client,
     timer: Option<Pin<Box<Sleep>>>,
     /// what for, if it has ended,
@@ -64,7 +64,7 @@ pub(super) struct Channel {
 impl Channel {
     pub(super) fn new(
         pipe: &Arc<Pipe>,
-        hub: &Arc<Hub>,
+        hub: &Arc<ConnectionGroup>,
         table: &Arc<Table>,
         id: &Arc<str>,
         remote: Option<String>,

@@ -15,11 +15,12 @@ use super::table::Session;
 use super::webhook;
 use super::webhook::{Ended, Outbox, Pace};
 use super::{Reader, Sessions, head, named, not_found};
-use crate::connection::Link;
+use crate::call::Caller;
+use crate::call::lone::LoneExchange;
 use crate::connection::deadline::after;
 use crate::http::{Body, Http, ReadError, is_json, json, plain, read};
 use crate::peer::Peer;
-use crate::server::group::Hub;
+use crate::server::group::ConnectionGroup;
 
 /// So many bytes of a body are read: more than may be in one.
 const BODY: usize = 8 << 10;
@@ -31,7 +32,7 @@ impl Sessions {
     pub(super) async fn put<B: http_body::Body>(
         &self,
         http: &Http,
-        link: &Link,
+        caller: &LoneExchange,
         head: &Parts,
         body: B,
     ) -> Response<Body> {
@@ -39,7 +40,7 @@ impl Sessions {
             let text = "send JSON, with `Content-Type: application/json`\n";
             return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
         }
-        let body = match read(body, BODY, link.config.message_timeout).await {
+        let body = match read(body, BODY, http.hub().config.message_timeout).await {
             Ok(body) => body,
             Err(ReadError::TooLarge) => {
                 return plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n");
@@ -54,7 +55,7 @@ impl Sessions {
         let options = http.options();
         // Who may not use a session is told nothing about the URL either.
         let visit = match head::session(head, options).is_some() {
-            true => match self.find(http, link, head) {
+            true => match self.find(http, caller, head) {
                 Some(visit) => Some(visit),
                 None => return not_found(),
             },
@@ -64,7 +65,7 @@ impl Sessions {
             Ok(registration) => registration,
             Err(error) => return plain(error.status(), format!("{error}\n")),
         };
-        let visit = match visit.map_or_else(|| self.open(http, link, head), Ok) {
+        let visit = match visit.map_or_else(|| self.open(http, caller, head), Ok) {
             Ok(visit) => visit,
             Err(refused) => return *refused,
         };
@@ -98,7 +99,7 @@ impl Sessions {
 
 /// Delivers what a session has to say, until it ends or has another way.
 async fn deliver(
-    hub: &Hub,
+    hub: &ConnectionGroup,
     session: &Session,
     reader: Reader,
     to: &webhook::Registration,
@@ -109,7 +110,7 @@ async fn deliver(
     };
     let pace = Pace::default();
     let mut delivery = std::pin::pin!(webhook::deliver(to, &mut outbox, &pace));
-    let peer = Peer::of(&session.link);
+    let peer = Peer::of(Caller::Connection(Arc::clone(&session.connection)));
     tokio::select! {
         ended = &mut delivery => ended,
         // Until then the session has waited for all that the receiver is owed.
@@ -121,7 +122,7 @@ async fn deliver(
 }
 
 /// By when the last delivery is given up.
-fn last_by(hub: &Hub) -> Instant {
+fn last_by(hub: &ConnectionGroup) -> Instant {
     let by = after(Instant::now(), LAST);
     match hub.stop.is_cancelled() {
         true => by.min(after(hub.deadline(), COME)),

@@ -16,7 +16,7 @@ use super::sse::{self, event::EventId};
 #[cfg(feature = "sse")]
 use super::table::Owner;
 use super::{Sessions, Verb, head, named, not_found};
-use crate::connection::Link;
+use crate::call::lone::LoneExchange;
 use crate::http::{Body, Http, later, plain};
 
 impl Sessions {
@@ -24,14 +24,14 @@ impl Sessions {
     pub(super) async fn get(
         &self,
         http: &Http,
-        link: &Link,
+        caller: &LoneExchange,
         head: &Parts,
         in_session: bool,
     ) -> Option<Response<Body>> {
         let way = Way::of(head, in_session);
         Some(match in_session {
-            true => self.listen(http, link, head, way).await,
-            false => self.listen_anew(http, link, head, way?),
+            true => self.listen(http, caller, head, way).await,
+            false => self.listen_anew(http, caller, head, way?),
         })
     }
 
@@ -39,11 +39,11 @@ impl Sessions {
     async fn listen(
         &self,
         http: &Http,
-        link: &Link,
+        caller: &LoneExchange,
         head: &Parts,
         way: Option<Way>,
     ) -> Response<Body> {
-        let Some(visit) = self.find(http, link, head) else {
+        let Some(visit) = self.find(http, caller, head) else {
             return not_found();
         };
         if visit.outbox().has_much_on_its_way(Verb::Get) {
@@ -78,10 +78,16 @@ impl Sessions {
     }
 
     /// The same for a session that this opens, unless the client comes back to one.
-    fn listen_anew(&self, http: &Http, link: &Link, head: &Parts, way: Way) -> Response<Body> {
+    fn listen_anew(
+        &self,
+        http: &Http,
+        caller: &LoneExchange,
+        head: &Parts,
+        way: Way,
+    ) -> Response<Body> {
         #[cfg(feature = "sse")]
         if let Way::Events = way
-            && let Some((visit, last)) = self.find_again(link, head)
+            && let Some((visit, last)) = self.find_again(caller, head)
         {
             if visit.outbox().has_much_on_its_way(Verb::Get) {
                 return unread();
@@ -90,7 +96,7 @@ impl Sessions {
             let response = sse::listen(visit, true, Some(last), http.options());
             return named(response, &id, http.options());
         }
-        let visit = match self.open(http, link, head) {
+        let visit = match self.open(http, caller, head) {
             Ok(visit) => visit,
             Err(refused) => return *refused,
         };
@@ -110,9 +116,9 @@ impl Sessions {
     /// The session that the last event was of, and its number. A browser comes back to
     /// the URL that it began with, and has nothing else to say.
     #[cfg(feature = "sse")]
-    fn find_again(&self, link: &Link, head: &Parts) -> Option<(Visit, u64)> {
+    fn find_again(&self, caller: &LoneExchange, head: &Parts) -> Option<(Visit, u64)> {
         let last = EventId::parse(head::last_event(head)?)?;
-        let visit = self.table.find(last.session?, &Owner::of(link, head))?;
+        let visit = self.table.find(last.session?, &Owner::of(caller, head))?;
         Some((visit, last.number))
     }
 }

@@ -50,7 +50,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::{Body, Http, Options, plain};
-use crate::connection::Link;
+use crate::call::lone::LoneExchange;
 use table::{OpenError, Owner, Table};
 
 #[cfg_attr(
@@ -87,18 +87,18 @@ impl Sessions {
     pub(crate) async fn post(
         &self,
         http: &Http,
-        link: &Arc<Link>,
+        caller: &LoneExchange,
         head: &Parts,
         text: Bytes,
     ) -> Response<Body> {
         let options = http.options();
         if head::session(head, options).is_some() {
-            return match self.find(http, link, head) {
+            return match self.find(http, caller, head) {
                 Some(visit) => post::take(http, visit, head, text).await,
                 None => not_found(),
             };
         }
-        match self.open(http, link, head) {
+        match self.open(http, caller, head) {
             Ok(visit) => {
                 let id = Arc::clone(&visit.id);
                 named(post::take(http, visit, head, text).await, &id, options)
@@ -116,18 +116,18 @@ impl Sessions {
     pub(crate) async fn other<B: http_body::Body>(
         &self,
         http: &Http,
-        link: &Arc<Link>,
+        caller: &LoneExchange,
         head: &Parts,
         body: B,
     ) -> Option<Response<Body>> {
         let in_session = head::session(head, http.options()).is_some();
         match head.method {
             #[cfg(feature = "webhook")]
-            Method::PUT => Some(self.put(http, link, head, body).await),
+            Method::PUT => Some(self.put(http, caller, head, body).await),
             #[cfg(any(feature = "sse", feature = "polling"))]
-            Method::GET => self.get(http, link, head, in_session).await,
-            Method::DELETE if in_session => Some(self.end(http, link, head)),
-            Method::HEAD if in_session => Some(self.visit(http, link, head)),
+            Method::GET => self.get(http, caller, head, in_session).await,
+            Method::DELETE if in_session => Some(self.end(http, caller, head)),
+            Method::HEAD if in_session => Some(self.visit(http, caller, head)),
             _ => {
                 drop(body);
                 None
@@ -136,9 +136,9 @@ impl Sessions {
     }
 
     /// The session that a request belongs to, if it may use it.
-    fn find(&self, http: &Http, link: &Link, head: &Parts) -> Option<Visit> {
+    fn find(&self, http: &Http, caller: &LoneExchange, head: &Parts) -> Option<Visit> {
         let id = head::session(head, http.options())?;
-        self.table.find(id, &Owner::of(link, head))
+        self.table.find(id, &Owner::of(caller, head))
     }
 
     /// Opens a session.
@@ -148,10 +148,10 @@ impl Sessions {
     pub(crate) fn open(
         &self,
         http: &Http,
-        link: &Link,
+        caller: &LoneExchange,
         head: &Parts,
     ) -> Result<Visit, Box<Response<Body>>> {
-        let opened = self.table.open(http, link, head);
+        let opened = self.table.open(http, caller, head);
         opened.map_err(|error| {
             let text = match error {
                 OpenError::TooMany => "there are too many sessions\n",
@@ -163,18 +163,18 @@ impl Sessions {
     }
 
     /// A client says that it is still there.
-    fn visit(&self, http: &Http, link: &Link, head: &Parts) -> Response<Body> {
-        match self.find(http, link, head) {
+    fn visit(&self, http: &Http, caller: &LoneExchange, head: &Parts) -> Response<Body> {
+        match self.find(http, caller, head) {
             Some(_) => no_content(),
             None => not_found(),
         }
     }
 
     /// Ends a session because its client says so.
-    fn end(&self, http: &Http, link: &Link, head: &Parts) -> Response<Body> {
+    fn end(&self, http: &Http, caller: &LoneExchange, head: &Parts) -> Response<Body> {
         // Of two that end it, one was late.
         let Some(visit) = self
-            .find(http, link, head)
+            .find(http, caller, head)
             .filter(|visit| self.table.remove(&visit.id))
         else {
             return not_found();

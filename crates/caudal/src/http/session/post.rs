@@ -1,5 +1,7 @@
 //! The client's messages: a POST in a session.
 
+use std::sync::Arc;
+
 use std::future::poll_fn;
 
 use bytes::{Bytes, BytesMut};
@@ -13,9 +15,11 @@ use super::outbox::Verb;
 use super::refusal::refusal;
 use super::table::{Session, Visit};
 use super::waits::{Asked, Wait};
-use crate::call::Exchange;
-use crate::connection::member;
+use crate::call::Caller;
+use crate::call::replies::{Refusal, Replies};
+use crate::dialect::member;
 use crate::http::{Body, Http, json, later, plain};
+use crate::observe::tap::Direction;
 
 /// An answer that takes longer does not keep the head of its response waiting.
 #[cfg(feature = "sse")]
@@ -62,10 +66,10 @@ pub(super) async fn take(http: &Http, visit: Visit, head: &Parts, text: Bytes) -
 
 /// Answers what is no message; the session goes on.
 fn judge(http: &Http, session: &Session, text: &[u8], invalid: &Invalid<'_>) -> Response<Body> {
-    let link = &session.link;
-    link.show_received(text);
+    let caller = Caller::Connection(Arc::clone(&session.connection));
+    caller.show(Direction::Received, text);
     let mut out = BytesMut::new();
-    Exchange::for_entry(link, &mut out).invalid(invalid);
+    Replies::bare(&caller, &mut out).invalid(invalid);
     match out.is_empty() {
         // It was meant as an answer.
         true => accepted(false),
@@ -75,15 +79,16 @@ fn judge(http: &Http, session: &Session, text: &[u8], invalid: &Invalid<'_>) -> 
 
 /// Answers requests when too many wait already. Nothing that came with them begins.
 fn turned_away(http: &Http, session: &Session, text: &[u8]) -> Response<Body> {
-    let (link, outbox) = (&session.link, &session.pipe.outbox);
+    let outbox = &session.pipe.outbox;
     if outbox.has_much_on_its_way(Verb::Post) {
         return later("too much that was sent to this session is not read\n");
     }
-    link.show_received(text);
+    let caller = Caller::Connection(Arc::clone(&session.connection));
+    caller.show(Direction::Received, text);
     let refuse = |out: &mut BytesMut, id: Id<'_>| {
-        Exchange::for_entry(link, out).turn_away(id, false);
+        Replies::bare(&caller, out).refuse(id, Refusal::Overloaded);
     };
-    match refusal(text, &link.config.policy, refuse) {
+    match refusal(text, &caller.config().policy, refuse) {
         Some(answer) => answered(http, outbox.on_its_way(Verb::Post, answer)),
         None => accepted(false),
     }
@@ -108,7 +113,7 @@ fn is_answer(message: &Message<'_>) -> bool {
 
 /// The ids of requests that a message cancels, if these will have no answer.
 fn cancelled(session: &Session, message: &Message<'_>) -> Vec<String> {
-    let cancel = session.link.config.dialect.cancel.as_ref();
+    let cancel = session.connection.config.dialect.cancel.as_ref();
     let Some(cancel) = cancel.filter(|cancel| cancel.answer.is_none()) else {
         return Vec::new();
     };
@@ -133,7 +138,7 @@ fn tokens(session: &Session, head: &Parts, message: &Message<'_>) -> Vec<String>
         #[serde(rename = "_meta")]
         meta: std::collections::HashMap<String, Box<serde_json::value::RawValue>>,
     }
-    let progress = session.link.config.dialect.progress.as_ref();
+    let progress = session.connection.config.dialect.progress.as_ref();
     let Some(progress) = progress.filter(|_| head::accepts(&head.headers, head::EVENTS)) else {
         return Vec::new();
     };

@@ -16,8 +16,9 @@ use super::channel::{Channel, Pipe};
 use super::inbox::Inbox;
 use super::outbox::{Bounds, Outbox};
 use super::waits::Waits;
+use crate::call::lone::LoneExchange;
 use crate::connection::deadline::after;
-use crate::connection::{Link, Order};
+use crate::connection::{Command, Connection};
 use crate::extensions::Extensions;
 use crate::http::{Caller, Http, Most, Seat, Seats, network};
 
@@ -53,7 +54,7 @@ struct State {
 pub(crate) struct Session {
     pub(crate) id: Arc<str>,
     pub(super) pipe: Arc<Pipe>,
-    pub(super) link: Arc<Link>,
+    pub(super) connection: Arc<Connection>,
     owner: Owner,
     seen: Mutex<Seen>,
 }
@@ -79,8 +80,8 @@ pub(super) struct Owner(Vec<u8>);
 impl Owner {
     /// Who sends a request: whom the application has named, or who has these
     /// credentials.
-    pub(super) fn of(link: &Link, head: &Parts) -> Self {
-        if let Some(caller) = link.extensions.get::<Caller>() {
+    pub(super) fn of(caller: &LoneExchange, head: &Parts) -> Self {
+        if let Some(caller) = caller.extensions().get::<Caller>() {
             return Self([b"caller ", caller.name().as_bytes()].concat());
         }
         let header = head.headers.get(AUTHORIZATION);
@@ -105,8 +106,8 @@ pub(super) enum Opener {
 }
 
 impl Opener {
-    fn of(http: &Http, link: &Link, head: &Parts) -> Option<Self> {
-        if let Some(caller) = link.extensions.get::<Caller>() {
+    fn of(http: &Http, caller: &LoneExchange, head: &Parts) -> Option<Self> {
+        if let Some(caller) = caller.extensions().get::<Caller>() {
             return Some(Self::Caller(caller.name().to_owned()));
         }
         match certificate(head) {
@@ -185,19 +186,19 @@ impl Session {
     /// Whether requests of its client run.
     #[cfg(feature = "polling")]
     pub(crate) fn is_busy(&self) -> bool {
-        self.link.is_busy()
+        self.connection.incoming.is_busy()
     }
 
     /// Whether it waits for answers of its client.
     #[cfg(feature = "polling")]
     pub(crate) fn has_pending(&self) -> bool {
-        self.link.has_pending()
+        self.connection.sender.has_pending()
     }
 
     /// Ends it: nobody will come for what it still has to say.
     pub(crate) fn end(&self) {
         self.pipe.outbox.discard();
-        self.link.order(Order::Close);
+        self.connection.command(Command::Close);
     }
 
     /// Its client was heard of.
@@ -222,7 +223,7 @@ impl Table {
     pub(super) fn open(
         self: &Arc<Self>,
         http: &Http,
-        link: &Link,
+        caller: &LoneExchange,
         head: &Parts,
     ) -> Result<Visit, OpenError> {
         let (hub, options) = (http.hub(), http.options());
@@ -234,7 +235,7 @@ impl Table {
             all: options.sessions,
             each: options.sessions_per_caller,
         };
-        let opener = Opener::of(http, link, head);
+        let opener = Opener::of(http, caller, head);
         let seat = Seat::take(&self.seats, opener.clone(), most);
         let seat = seat.ok_or(OpenError::TooMany)?;
         let limits = &hub.config.limits;
@@ -259,17 +260,17 @@ impl Table {
             waits: Waits::new(asked, &self.asked),
         });
         let extensions = match options.authorize {
-            Some(_) => link.extensions.clone(),
+            Some(_) => caller.extensions().clone(),
             // Those are the connection's, which may not be its client's alone.
             None => Extensions::default(),
         };
         let remote = http.remote().map(|remote| remote.to_string());
         let channel = Channel::new(&pipe, hub, self, &id, remote);
         let session = Arc::new(Session {
-            link: hub.start_with(Box::new(channel), extensions),
+            connection: hub.start_with(Box::new(channel), extensions),
             id,
             pipe,
-            owner: Owner::of(link, head),
+            owner: Owner::of(caller, head),
             seen: Mutex::new(Seen {
                 open: 0,
                 last: Instant::now(),
@@ -347,9 +348,9 @@ impl Drop for Table {
         let sessions = std::mem::take(&mut self.lock().sessions);
         for (session, _) in sessions.values() {
             // Nobody can reach it any more.
-            let limit = session.link.config.drain_timeout;
+            let limit = session.connection.config.drain_timeout;
             let deadline = after(Instant::now(), limit);
-            session.link.order(Order::Drain(deadline));
+            session.connection.command(Command::Drain(deadline));
         }
     }
 }

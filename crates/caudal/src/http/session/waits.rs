@@ -15,7 +15,7 @@ use super::channel::Pipe;
 use super::outbox::Bounds;
 #[cfg(feature = "sse")]
 use super::outbox::Reader;
-use crate::connection::SameId;
+use crate::connection::IdKey;
 
 pub(super) use self::index::{Asked, Subject};
 
@@ -148,7 +148,7 @@ impl Waits {
     /// Waits no longer for the answer to requests with this id, a JSON text: it may never
     /// come. Who waits for no other is ended.
     pub(super) fn give_up(&self, id: &str) {
-        let id = Arc::new(SameId::read(id));
+        let id = Arc::new(IdKey::of_json(id));
         let mut guard = self.lock();
         let state = &mut *guard;
         let mut wakers = Vec::new();

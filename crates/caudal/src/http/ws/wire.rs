@@ -85,7 +85,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             let written = Pin::new(&mut self.io).poll_write(cx, &self.output);
             let Poll::Ready(written) = written else {
                 if !std::mem::replace(&mut self.stalled, true) {
-                    buffers::settle(&mut self.output);
+                    buffers::shrink(&mut self.output);
                     // It has its time from now on.
                     self.hear();
                 }

@@ -11,10 +11,10 @@ use crate::http::session::waits::{Asked, Wait};
 use crate::router::Router;
 
 fn channel() -> (Arc<Pipe>, Channel) {
-    channel_of(&Hub::new(Router::new(), Config::default()))
+    channel_of(&ConnectionGroup::new(Router::new(), Config::default()))
 }
 
-fn channel_of(hub: &Arc<Hub>) -> (Arc<Pipe>, Channel) {
+fn channel_of(hub: &Arc<ConnectionGroup>) -> (Arc<Pipe>, Channel) {
     let bounds = Bounds {
         output: 1000,
         all: 1000,
@@ -25,7 +25,7 @@ fn channel_of(hub: &Arc<Hub>) -> (Arc<Pipe>, Channel) {
     channel_within(hub, bounds)
 }
 
-fn channel_within(hub: &Arc<Hub>, bounds: Bounds) -> (Arc<Pipe>, Channel) {
+fn channel_within(hub: &Arc<ConnectionGroup>, bounds: Bounds) -> (Arc<Pipe>, Channel) {
     let asked = Bounds {
         output: 1 << 20,
         all: 1 << 20,
@@ -75,7 +75,7 @@ async fn what_was_accepted_and_has_not_begun_is_answered() {
 
 /// How long a session takes to end with a server, in milliseconds.
 async fn end(limit: u64, prepare: impl FnOnce(&Arc<Pipe>)) -> u128 {
-    let hub = Hub::new(Router::new(), Config::default());
+    let hub = ConnectionGroup::new(Router::new(), Config::default());
     let (pipe, mut channel) = channel_of(&hub);
     let noop = &mut Context::from_waker(std::task::Waker::noop());
     assert!(pipe.outbox.poll_push(noop, b"x").is_ready());
@@ -197,7 +197,7 @@ async fn who_leaves_its_answers_behind_gets_no_more_of_them() {
             share: 0,
             replay: 0,
         };
-        let hub = Hub::new(Router::new(), Config::default());
+        let hub = ConnectionGroup::new(Router::new(), Config::default());
         let (pipe, mut channel) = channel_within(&hub, all);
         let noop = &mut Context::from_waker(std::task::Waker::noop());
         let mut reader = pipe.outbox.attach(keep, None);
@@ -240,7 +240,7 @@ async fn progress_that_nobody_reads_is_bounded() {
         dialect: crate::dialect::Dialect::mcp(),
         ..Config::default()
     };
-    let (pipe, mut channel) = channel_of(&Hub::new(Router::new(), config));
+    let (pipe, mut channel) = channel_of(&ConnectionGroup::new(Router::new(), config));
     let ids = |id| {
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"a"}}"#);
         Asked::of(&decode(text.as_bytes(), &Default::default())).unwrap()

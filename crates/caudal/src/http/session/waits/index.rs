@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use caudal_core::{InvalidKind, Message};
 
-use crate::connection::SameId;
+use crate::connection::IdKey;
 
 /// What an id takes to be found again, besides its text.
 pub(super) const EACH: usize = 256;
@@ -28,11 +28,11 @@ pub(in crate::http::session) struct Asked {
     /// The ids of its requests, as they are written.
     ids: Vec<Arc<str>>,
     /// The ids of those that are not given up,
-    open: Vec<Arc<SameId>>,
+    open: Vec<Arc<IdKey>>,
     /// and whether these are all null.
     is_nameless: bool,
     /// Under which progress of them is reported.
-    tokens: Vec<Arc<SameId>>,
+    tokens: Vec<Arc<IdKey>>,
 }
 
 impl Asked {
@@ -49,7 +49,7 @@ impl Asked {
             Message::Batch(entries) => (true, entries.iter().filter_map(id).collect()),
             single => (false, id(single).into_iter().collect()),
         };
-        let same = |id: &Arc<str>| Arc::new(SameId::read(id));
+        let same = |id: &Arc<str>| Arc::new(IdKey::of_json(id));
         (!ids.is_empty()).then(|| Self {
             is_batch,
             open: ids.iter().map(same).collect(),
@@ -63,7 +63,7 @@ impl Asked {
     pub(in crate::http::session) fn with_tokens(mut self, tokens: &[String]) -> Self {
         self.tokens = tokens
             .iter()
-            .map(|token| Arc::new(SameId::read(token)))
+            .map(|token| Arc::new(IdKey::of_json(token)))
             .collect();
         self
     }
@@ -120,8 +120,8 @@ pub(super) struct Index {
     alone: HashMap<Arc<str>, Keys>,
     batches: HashMap<Arc<str>, Keys>,
     /// By the ids that are not given up.
-    open: HashMap<Arc<SameId>, Keys>,
-    tokens: HashMap<Arc<SameId>, Keys>,
+    open: HashMap<Arc<IdKey>, Keys>,
+    tokens: HashMap<Arc<IdKey>, Keys>,
     /// Look-ups so far.
     #[cfg(test)]
     pub(super) looks: std::cell::Cell<usize>,
@@ -157,22 +157,22 @@ impl Index {
                 let names = named.chain(null);
                 names.filter_map(|id| self.first(by_id, id)).min()
             }
-            Subject::Report(token) => self.first(&self.tokens, &SameId::read(token)),
+            Subject::Report(token) => self.first(&self.tokens, &IdKey::of_json(token)),
         }
     }
 
     /// All that wait for the answer to a request with this id.
-    pub(super) fn find_open(&self, id: &SameId) -> Vec<u64> {
+    pub(super) fn find_open(&self, id: &IdKey) -> Vec<u64> {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
         self.open.get(id).into_iter().flatten().copied().collect()
     }
 
     /// Lets one wait no longer for the answer to requests with this id.
-    pub(super) fn give_up(&mut self, key: u64, asked: &mut Asked, id: &Arc<SameId>) {
+    pub(super) fn give_up(&mut self, key: u64, asked: &mut Asked, id: &Arc<IdKey>) {
         asked.open.retain(|own| own != id);
         remove(&mut self.open, std::iter::once(id), key);
-        let null = SameId::read(NULL);
+        let null = IdKey::of_json(NULL);
         let has_null_only = asked.open.iter().all(|own| **own == null);
         if has_null_only && !asked.is_nameless && !asked.is_given_up() {
             // What is still to come has no other name.

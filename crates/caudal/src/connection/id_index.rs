@@ -1,26 +1,25 @@
-//! Ids as they are compared: spelled otherwise, an id is still the same.
+//! Ids as they are compared: one id may be spelled in several ways.
 
 use std::collections::BTreeSet;
 
 use caudal_core::{Id, RequestId};
 
-/// An id, or the token of a progress report, to be compared with many others: read once,
-/// however many those are.
+/// An id or a progress token in a form that is compared by value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum SameId {
+pub(crate) enum IdKey {
     Number(i64),
-    /// With its escapes undone.
+    /// A string without its escapes.
     Text(Box<str>),
-    /// A number that does not fit, or what is no id, as it is spelled.
-    Odd(Box<str>),
+    /// JSON text of a number that does not fit an `i64`, or of a value that is no id.
+    Other(Box<str>),
 }
 
-impl SameId {
+impl IdKey {
     pub(crate) fn of(id: Id<'_>) -> Self {
         match (id.as_i64(), id.as_string()) {
             (Some(number), _) => Self::Number(number),
             (None, Some(text)) => Self::Text(text.into()),
-            (None, None) => Self::Odd(id.as_str().into()),
+            (None, None) => Self::Other(id.as_str().into()),
         }
     }
 
@@ -31,42 +30,42 @@ impl SameId {
         }
     }
 
-    /// The same of any JSON text.
+    /// The key of any JSON text.
     #[cfg(feature = "session")]
-    pub(crate) fn read(json: &str) -> Self {
-        Self::parse(json).unwrap_or_else(|| Self::Odd(json.into()))
+    pub(crate) fn of_json(json: &str) -> Self {
+        Self::parse(json).unwrap_or_else(|| Self::Other(json.into()))
     }
 
-    /// Bytes that it takes besides itself.
+    /// Bytes on the heap.
     #[cfg(feature = "session")]
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Number(_) => 0,
-            Self::Text(text) | Self::Odd(text) => text.len(),
+            Self::Text(text) | Self::Other(text) => text.len(),
         }
     }
 
-    /// `None` if that is the JSON text of no id.
+    /// The key of an id's JSON text; `None` if it is no id.
     pub(crate) fn parse(json: &str) -> Option<Self> {
         Id::parse(json).ok().map(Self::of)
     }
 }
 
-/// Which entries of a table go by an id. There may be several: nobody keeps whoever
-/// chooses the ids from using one twice.
+/// Finds the entries of a table by id. Several may have the same one: the other side may
+/// use an id twice.
 #[derive(Debug, Default)]
-pub(super) struct Keys(BTreeSet<(SameId, usize)>);
+pub(super) struct IdIndex(BTreeSet<(IdKey, usize)>);
 
-impl Keys {
-    pub(super) fn insert(&mut self, id: SameId, key: usize) {
+impl IdIndex {
+    pub(super) fn insert(&mut self, id: IdKey, key: usize) {
         self.0.insert((id, key));
     }
 
-    pub(super) fn remove(&mut self, id: SameId, key: usize) {
+    pub(super) fn remove(&mut self, id: IdKey, key: usize) {
         self.0.remove(&(id, key));
     }
 
-    pub(super) fn of(&self, id: &SameId) -> impl Iterator<Item = usize> {
+    pub(super) fn find(&self, id: &IdKey) -> impl Iterator<Item = usize> {
         let same = (id.clone(), 0)..=(id.clone(), usize::MAX);
         self.0.range(same).map(|(_, key)| *key)
     }
@@ -74,23 +73,23 @@ impl Keys {
 
 #[cfg(test)]
 mod tests {
-    use super::{Keys, SameId};
+    use super::{IdIndex, IdKey};
 
     #[test]
     fn an_id_that_is_used_twice_has_both_its_keys() {
-        let mut keys = Keys::default();
-        let id = |text| SameId::parse(text).unwrap();
+        let mut keys = IdIndex::default();
+        let id = |text| IdKey::parse(text).unwrap();
         for (text, key) in [("7", 3), ("\"7\"", 4), ("7.0", 1), ("8", 2)] {
             keys.insert(id(text), key);
         }
-        assert_eq!(keys.of(&id("7")).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(keys.find(&id("7")).collect::<Vec<_>>(), [1, 3]);
         keys.remove(id("7"), 1);
-        assert_eq!(keys.of(&id("7")).collect::<Vec<_>>(), [3]);
-        assert_eq!(keys.of(&id("9")).count(), 0);
+        assert_eq!(keys.find(&id("7")).collect::<Vec<_>>(), [3]);
+        assert_eq!(keys.find(&id("9")).count(), 0);
     }
 
     fn same(one: &str, other: &str) -> bool {
-        SameId::parse(one).unwrap() == SameId::parse(other).unwrap()
+        IdKey::parse(one).unwrap() == IdKey::parse(other).unwrap()
     }
 
     #[test]
@@ -106,9 +105,9 @@ mod tests {
         ] {
             assert!(!same(one, other), "{one} {other}");
         }
-        assert_eq!(SameId::parse("{}"), None);
+        assert_eq!(IdKey::parse("{}"), None);
         #[cfg(feature = "session")]
-        assert_ne!(SameId::read("{}"), SameId::read("\"{}\""));
-        assert_eq!(SameId::parse("seven"), None);
+        assert_ne!(IdKey::of_json("{}"), IdKey::of_json("\"{}\""));
+        assert_eq!(IdKey::parse("seven"), None);
     }
 }
