@@ -276,7 +276,7 @@ async fn a_timeout_is_logged() {
     assert!(
         events
             .iter()
-            .any(|e| e.contains("no answer came in time") && e.contains("id=1")),
+            .any(|e| e.contains("no response came in time") && e.contains("id=1")),
         "{events:?}"
     );
     let named = |e: &String| e.contains("no answer came in time") && e.contains("never");
