@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use support::{PROGRAM, Served, caudal, finish, paste, path, run};
+use support::{LIMIT, PROGRAM, Served, caudal, finish, paste, path, run};
 
 mod support;
 
@@ -401,6 +401,46 @@ fn an_internal_error_is_logged_with_the_number_of_its_answer() {
         assert!(line.contains(part), "{log}");
     }
     assert_eq!(log.matches("boom").count(), 1, "{log}");
+}
+
+/// A caller must not be able to fill the log, and each answer leads to a line of it.
+#[test]
+fn a_method_that_always_panics_does_not_fill_the_log() {
+    const CALLS: usize = 2_000;
+    let mut command = caudal(&["serve", "--listen", "tcp://127.0.0.1:0"]);
+    command.env_remove("RUST_BACKTRACE");
+    let server = Served::start(command);
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut answers = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut numbers = Vec::new();
+    let mut suppressed = 0;
+    for _ in 0..CALLS {
+        let call = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"panic\"}\n";
+        stream.write_all(call).unwrap();
+        let answer = answers.next().unwrap().unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        let data = &answer["error"]["data"];
+        numbers.push(data["correlation"].as_str().unwrap().to_owned());
+        suppressed += usize::from(data["suppressed"].as_u64().is_some());
+    }
+    drop((stream, answers));
+    server.signal("TERM");
+    let log = server.end().stderr;
+    assert!(log.lines().count() < CALLS / 4, "{log}");
+    let reports = log.lines().filter(|line| line.contains("correlation="));
+    assert_eq!(reports.count() + suppressed, CALLS, "{log}");
+    let panics = log
+        .lines()
+        .filter(|line| line.starts_with("caudal: panic at "));
+    assert!(panics.count() >= 10, "{log}");
+    numbers.dedup();
+    for number in numbers {
+        assert!(log.contains(&number), "{number}: {log}");
+    }
+    for line in log.lines() {
+        assert!(line.starts_with("caudal: "), "{line}");
+    }
 }
 
 #[test]

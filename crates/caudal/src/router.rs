@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::num::NonZeroU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
@@ -17,6 +18,7 @@ use tower_service::Service;
 use crate::config::Config;
 use crate::context::Context;
 use crate::handler::{IntoMethod, Method};
+use crate::incident;
 use crate::layer::{Handler, Incoming, Layered};
 use crate::peer::Link;
 
@@ -54,6 +56,15 @@ pub struct Router {
 pub(crate) struct Route {
     pub(crate) name: Arc<str>,
     pub(crate) method: Method,
+    /// What its failures are counted under.
+    pub(crate) kind: NonZeroU64,
+}
+
+impl Route {
+    fn new(name: Arc<str>, method: Method) -> Self {
+        let kind = incident::kind(&name);
+        Self { name, method, kind }
+    }
 }
 
 /// Why a method was not registered. `Debug` prints the same as `Display`.
@@ -121,10 +132,7 @@ impl Router {
         });
         Self {
             routes: HashMap::default(),
-            unknown: Route {
-                name: "".into(),
-                method: unknown,
-            },
+            unknown: Route::new("".into(), unknown),
             fallback: None,
             nowhere: OnceLock::new(),
             outliving: Arc::default(),
@@ -242,10 +250,7 @@ impl Router {
     /// ```
     #[must_use]
     pub fn fallback<M>(mut self, handler: impl IntoMethod<M>) -> Self {
-        self.fallback = Some(Route {
-            name: "".into(),
-            method: handler.into_method(),
-        });
+        self.fallback = Some(Route::new("".into(), handler.into_method()));
         self
     }
 
@@ -398,7 +403,7 @@ impl Router {
         match self.routes.entry(Arc::clone(&name)) {
             Entry::Occupied(_) => Err(RegisterError::Twice(name.to_string())),
             Entry::Vacant(entry) => {
-                entry.insert(Route { name, method });
+                entry.insert(Route::new(name, method));
                 Ok(())
             }
         }

@@ -1,11 +1,15 @@
 //! A call as it is seen from outside: its span, and its figures.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use caudal_core::Id;
 use tracing::Span;
 use tracing::field::Empty;
 use tracing::level_filters::LevelFilter;
+
+use crate::incident;
+use crate::router::Route;
 
 /// Watches one call of the other side from its begin to its end.
 #[derive(Debug, Default)]
@@ -14,31 +18,35 @@ pub(crate) struct Watched {
     span: Option<Box<Span>>,
     #[cfg(feature = "metrics")]
     figures: Option<crate::metrics::Figures>,
+    /// What its failures are counted under.
+    kind: Option<NonZeroU64>,
 }
 
 impl Watched {
-    /// `unknown` says that the name is the caller's own invention.
+    /// The name is the caller's own invention where the route has none.
     #[inline]
-    pub(crate) fn begin(method: &Arc<str>, unknown: bool) -> Self {
-        #[cfg(not(feature = "metrics"))]
-        let _ = unknown;
+    pub(crate) fn begin(method: &Arc<str>, route: &Route) -> Self {
         Self {
+            kind: Some(route.kind),
             span: match LevelFilter::current() >= LevelFilter::DEBUG {
                 true => span(method),
                 false => None,
             },
             #[cfg(feature = "metrics")]
-            figures: Some(crate::metrics::Figures::begin(method, unknown)),
+            figures: Some(crate::metrics::Figures::begin(
+                method,
+                route.name.is_empty(),
+            )),
         }
     }
 
     /// Runs a part of the call.
     #[inline]
     pub(crate) fn within<R>(&self, work: impl FnOnce() -> R) -> R {
-        match &self.span {
+        incident::within(self.kind, || match &self.span {
             None => work(),
             Some(span) => span.in_scope(work),
-        }
+        })
     }
 
     /// Notes the id, once it is known.

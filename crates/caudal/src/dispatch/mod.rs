@@ -269,7 +269,7 @@ fn call<'a>(
             &own
         }
     };
-    let watched = Watched::begin(method, route.name.is_empty());
+    let watched = Watched::begin(method, route);
     let mut maker = Maker {
         link,
         caller: exchange.caller,

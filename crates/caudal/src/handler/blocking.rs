@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use super::IntoResult;
 use crate::context::Maker;
+use crate::incident;
 use crate::peer::Link;
 
 /// Runs a plain function where it may block.
@@ -14,11 +15,12 @@ pub(super) async fn on_blocking_pool<R: IntoResult>(
 ) -> R {
     // Dropped with the work, also if that never begins.
     let done = Done(Arc::clone(&job));
+    let kind = incident::running();
     let mut handle = Abandoned(
         job,
         tokio::task::spawn_blocking(move || {
             let _done = done;
-            work()
+            incident::within(kind, work)
         }),
     );
     match (&mut handle.1).await {

@@ -283,7 +283,7 @@ async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bo
         }
     };
     // It may hold what others wait for, and it may panic when it is dropped.
-    incident::contain(method, || drop(future));
+    watched.within(|| incident::contain(method, || drop(future)));
     if let Some(error) = answer {
         exchange.reply(id, method, Err::<(), _>(error));
     }
