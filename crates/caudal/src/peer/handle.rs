@@ -221,7 +221,8 @@ impl Peer {
         Ok(())
     }
 
-    /// Sends a notification that was serialised before, perhaps for many.
+    /// Sends a notification that was serialised before, perhaps for many. It waits while too
+    /// much waits to be sent; [`try_publish`](Self::try_publish) does not.
     ///
     /// Whoever sends it to very many lets other tasks have their turn meanwhile: what is
     /// on its way already goes out.
@@ -237,6 +238,45 @@ impl Peer {
         let frame = event.frame(link.framing);
         if !link.share(&frame)? {
             link.append(None, &frame).await?;
+        }
+        link.stats.notified(1);
+        Ok(())
+    }
+
+    /// Sends a notification that was serialised before if there is room for it at once, and
+    /// never waits: one who reads slowly holds up nobody else.
+    ///
+    /// It may overtake what waits for room, such as a [`publish`](Self::publish). Who sends
+    /// it to very many calls [`yield_now`](tokio::task::yield_now) now and then, since other
+    /// tasks do not have their turn meanwhile.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use caudal::{CallError, Event, Peer, Router};
+    ///
+    /// # let (one, _a) = Peer::pair(Router::new(), Router::new());
+    /// # let (two, _b) = Peer::pair(Router::new(), Router::new());
+    /// let mut members = vec![one, two];
+    /// let event = Event::new("line", ["Ann: hello"])?;
+    /// members.retain(|member| match member.try_publish(&event) {
+    ///     Ok(()) => true,
+    ///     // It misses this one, and stays.
+    ///     Err(CallError::OutputFull { .. }) => true,
+    ///     // It is gone.
+    ///     Err(_) => false,
+    /// });
+    /// assert_eq!(members.len(), 2);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::OutputFull`] if [`Limits::output`](crate::Limits::output) is reached, or
+    /// the connection is closed. Nothing is sent then, and [`Stats`] does not count it.
+    pub fn try_publish(&self, event: &Event) -> Result<(), CallError> {
+        let link = &self.link;
+        if !link.share(&event.frame(link.framing))? {
+            let limit = link.output_limit();
+            return Err(CallError::OutputFull { limit });
         }
         link.stats.notified(1);
         Ok(())

@@ -329,7 +329,12 @@ impl Link {
     /// Whether more may be written. One message may always be.
     fn has_room(&self, shared: &Shared) -> bool {
         let waits = shared.out.waits() + shared.unsent;
-        waits == 0 || waits < self.output.load(Relaxed)
+        waits == 0 || waits < self.output_limit()
+    }
+
+    /// How many bytes may wait to be sent.
+    pub(crate) fn output_limit(&self) -> usize {
+        self.output.load(Relaxed)
     }
 
     /// Lets no more than so much wait to be sent.
