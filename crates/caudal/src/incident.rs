@@ -1,7 +1,7 @@
 //! Internal failures: logged here with their cause, answered with a number.
 //!
-//! What fails at every call must not fill the log, so reports are limited, and a reply
-//! whose own failure was not logged carries the number of one that was.
+//! A method that fails at every call must not fill the log. So reports are limited, and a
+//! reply whose own failure was not logged carries the number of a report that was.
 
 use std::any::{Any, type_name_of_val};
 use std::backtrace::BacktraceStatus;
@@ -45,7 +45,7 @@ const OTHERS: u64 = 0;
 /// # let _ = router;
 /// ```
 ///
-/// # What fails at every call
+/// # Rate limit
 /// At most 10 reports a second are logged of one method and one type of cause, in the
 /// whole process. For a further one nothing is formatted or captured. Its answer has the
 /// number of the last report of that method and type, and `data.suppressed` says how many
@@ -77,7 +77,7 @@ pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> JsonRpcError 
 #[cold]
 pub(crate) fn name(method: &str, id: Option<Id<'_>>, error: &JsonRpcError) {
     let data = error.data.as_ref().filter(|data| {
-        // What was not logged needs no name.
+        // A failure that was not logged needs no name.
         error.code == ErrorCode::INTERNAL_ERROR && data.get(SUPPRESSED).is_none()
     });
     let correlation = data.and_then(|data| data.get("correlation")?.as_str());
@@ -159,7 +159,7 @@ fn report_as<C: Into<Box<dyn Error + Send + Sync>>>(
 type Kind<'a> = (Option<NonZeroU64>, &'a str);
 
 fn of<'a>(method: &str, cause_type: &'a str) -> Kind<'a> {
-    // What panics outside of its handler, such as a `Deserialize`, is known by its name.
+    // A panic outside of the handler, such as in a `Deserialize`, is known by the name.
     (running().or_else(|| Some(kind(method))), cause_type)
 }
 
@@ -185,7 +185,7 @@ fn limited(kind: &Kind<'_>, log: impl FnOnce(Option<u64>) -> Incident) -> JsonRp
     }
 }
 
-/// What becomes of a report.
+/// Decision about a report.
 enum Turn {
     /// It is logged, and says how many were not since the last one.
     Log { key: u64, suppressed: Option<u64> },
@@ -196,7 +196,7 @@ enum Turn {
     },
 }
 
-/// What was logged of one kind of failure.
+/// Reports of one kind of failure.
 struct Reports {
     /// When the period began.
     since: Instant,
@@ -206,7 +206,7 @@ struct Reports {
     suppressed: u64,
     /// Number of the last one that was logged.
     last: Option<String>,
-    /// Whether it was logged whose answer that became.
+    /// Set once [`name`] has logged for which call it was.
     is_answered: bool,
 }
 
@@ -221,14 +221,14 @@ impl Reports {
         }
     }
 
-    /// Whether the period is over. Another runtime may have another time, if it is paused.
+    /// Tells if the period is over. Another runtime may have another time, if it is paused.
     fn are_over(&self, now: Instant) -> bool {
         let age = now.checked_duration_since(self.since);
         age.is_none_or(|age| age >= PERIOD)
     }
 }
 
-/// What was logged, by the hash of its kind.
+/// Reports by the hash of their kind.
 type Kinds = HashMap<u64, Reports>;
 
 fn lock() -> MutexGuard<'static, Kinds> {
@@ -237,7 +237,7 @@ fn lock() -> MutexGuard<'static, Kinds> {
     KINDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this is the number of a report that is answered for the first time.
+/// Tells if this is the number of a report that is answered for the first time.
 fn is_new(correlation: &str) -> bool {
     let mut kinds = lock();
     let last = kinds
@@ -280,8 +280,8 @@ thread_local! {
     static RUNNING: Cell<Option<NonZeroU64>> = const { Cell::new(None) };
 }
 
-/// What failures of the method with this name are counted under. A fallback has no name:
-/// its callers make up what they like, and all of that is one kind.
+/// Number under which failures of the method with this name are counted. A fallback has no
+/// name, so all names that its callers make up are one kind.
 pub(crate) fn kind(method: &str) -> NonZeroU64 {
     let hash = BuildHasherDefault::<DefaultHasher>::new().hash_one(method);
     NonZeroU64::new(hash).unwrap_or(NonZeroU64::MIN)

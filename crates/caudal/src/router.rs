@@ -56,7 +56,7 @@ pub struct Router {
 pub(crate) struct Route {
     pub(crate) name: Arc<str>,
     pub(crate) method: Method,
-    /// What its failures are counted under.
+    /// Number under which its failures are counted.
     pub(crate) kind: NonZeroU64,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Watched {
     span: Option<Box<Span>>,
     #[cfg(feature = "metrics")]
     figures: Option<crate::metrics::Figures>,
-    /// What its failures are counted under.
+    /// Number under which its failures are counted.
     kind: Option<NonZeroU64>,
 }
 

@@ -332,7 +332,7 @@ impl Link {
         waits == 0 || waits < self.output_limit()
     }
 
-    /// How many bytes may wait to be sent.
+    /// Maximum bytes that wait to be sent.
     pub(crate) fn output_limit(&self) -> usize {
         self.output.load(Relaxed)
     }
