@@ -278,6 +278,43 @@ fn two_who_chat_hear_each_other() {
 }
 
 #[test]
+fn members_of_the_chat_do_not_wait_for_one_who_does_not_read() {
+    let (_server, endpoint) = chat();
+    let address = endpoint.strip_prefix("tcp://").unwrap();
+    let mut silent = TcpStream::connect(address).unwrap();
+    silent.set_read_timeout(Some(LIMIT)).unwrap();
+    let join = br#"{"jsonrpc":"2.0","id":1,"method":"join","params":["Sam"]}"#;
+    silent.write_all(join).unwrap();
+    silent.write_all(b"\n").unwrap();
+    let mut joined = String::new();
+    BufReader::new(&silent).read_line(&mut joined).unwrap();
+    assert!(joined.contains("Sam has joined"), "{joined}");
+
+    let mut ann = Program::start("chat", &["join", &endpoint, "Ann"]);
+    assert_eq!(ann.line(), "Ann has joined");
+    let mut bob = Program::start("chat", &["join", &endpoint, "Bob"]);
+    for member in [&mut ann, &mut bob] {
+        assert_eq!(member.line(), "Bob has joined");
+    }
+    // More than sockets and the server hold for one who reads nothing, and then so many
+    // lines that to wait for it with each takes too long.
+    let long = "x".repeat(500_000);
+    let lines = (0..30)
+        .map(|n| format!("{n} {long}"))
+        .chain((0..60).map(|n| n.to_string()));
+    let began = Instant::now();
+    for line in lines {
+        ann.send(&line);
+        let said = format!("Ann: {line}");
+        for member in [&mut ann, &mut bob] {
+            assert!(member.line() == said, "another line than {said:.20}");
+        }
+        assert!(began.elapsed() < LIMIT, "somebody is waited for");
+    }
+    drop(silent);
+}
+
+#[test]
 fn the_chat_goes_on_after_garbage_and_wants_a_name_first() {
     let (_server, endpoint) = chat();
     let address = endpoint.strip_prefix("tcp://").unwrap();

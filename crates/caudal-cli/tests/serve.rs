@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use support::{PROGRAM, Served, caudal, finish, paste, path, run};
+use support::{LIMIT, PROGRAM, Served, caudal, finish, paste, path, run};
 
 mod support;
 
@@ -306,6 +306,49 @@ fn a_token_is_advised_only_where_it_is_checked() {
     assert!(!outcome.stderr.contains("--token"), "{outcome:?}");
 }
 
+/// The first line of the answer to a call that names this host, with the server's port.
+fn status_for(server: &Served, host: &str) -> String {
+    let (_, port) = server.address().rsplit_once(':').unwrap();
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    write!(
+        stream,
+        "POST /rpc HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{ADD}",
+        ADD.len()
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+const GOOD: &str = "HTTP/1.1 200 OK";
+const BAD: &str = "HTTP/1.1 403 Forbidden";
+
+#[test]
+fn on_a_loopback_address_only_loopbacks_names_and_allowed_hosts_are_answered() {
+    for listen in ["http://127.0.0.1:0/rpc", "http://localhost:0/rpc"] {
+        let plain = Served::on(listen, &[]);
+        let allowed = Served::on(listen, &["--allow-host", "box.example.com"]);
+        for server in [&plain, &allowed] {
+            for host in ["localhost", "127.0.0.1", "[::1]"] {
+                assert_eq!(status_for(server, host), GOOD, "{listen} {host}");
+            }
+            for host in [
+                "127.0.0.2",
+                "192.0.2.1",
+                "[2001:db8::1]",
+                "127.1",
+                "b.example",
+            ] {
+                assert_eq!(status_for(server, host), BAD, "{listen} {host}");
+            }
+        }
+        assert_eq!(status_for(&plain, "box.example.com"), BAD, "{listen}");
+        assert_eq!(status_for(&allowed, "box.example.com"), GOOD, "{listen}");
+    }
+}
+
 #[test]
 fn on_every_address_a_name_is_listed_and_a_number_is_not() {
     let server = |more: &[&str]| Served::on("http://0.0.0.0:0/rpc", more);
@@ -313,31 +356,20 @@ fn on_every_address_a_name_is_listed_and_a_number_is_not() {
     let unlisted = server(&["--allow-remote"]);
     let tries = unlisted.tries();
     assert!(tries.iter().all(|line| line.contains("127.0.0.1")));
-    let (good, bad) = ("HTTP/1.1 200 OK\r\n", "HTTP/1.1 403 Forbidden\r\n");
     let cases = [
-        (&unlisted, "192.0.2.1", good),
-        (&unlisted, "[2001:db8::1]", good),
-        (&unlisted, "localhost", good),
-        (&unlisted, "box.example.com", bad),
-        (&unlisted, "127.1", bad),
-        (&unlisted, "[localhost]", bad),
-        (&listed, "192.0.2.1", good),
-        (&listed, "box.example.com", good),
-        (&listed, "other.example.com", bad),
+        (&unlisted, "192.0.2.1", GOOD),
+        (&unlisted, "[2001:db8::1]", GOOD),
+        (&unlisted, "localhost", GOOD),
+        (&unlisted, "box.example.com", BAD),
+        (&unlisted, "127.1", BAD),
+        (&unlisted, "[localhost]", BAD),
+        (&listed, "192.0.2.1", GOOD),
+        (&listed, "localhost", GOOD),
+        (&listed, "box.example.com", GOOD),
+        (&listed, "other.example.com", BAD),
     ];
     for (server, host, status) in cases {
-        let port = server.address().rsplit_once(':').unwrap().1;
-        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-        write!(
-            stream,
-            "POST /rpc HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{ADD}",
-            ADD.len()
-        )
-        .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        assert!(text.starts_with(status), "{host}: {text}");
+        assert_eq!(status_for(server, host), status, "{host}");
     }
 }
 
@@ -369,6 +401,46 @@ fn an_internal_error_is_logged_with_the_number_of_its_answer() {
         assert!(line.contains(part), "{log}");
     }
     assert_eq!(log.matches("boom").count(), 1, "{log}");
+}
+
+/// A caller must not be able to fill the log, and each answer leads to a line of it.
+#[test]
+fn a_method_that_always_panics_does_not_fill_the_log() {
+    const CALLS: usize = 2_000;
+    let mut command = caudal(&["serve", "--listen", "tcp://127.0.0.1:0"]);
+    command.env_remove("RUST_BACKTRACE");
+    let server = Served::start(command);
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut answers = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut numbers = Vec::new();
+    let mut suppressed = 0;
+    for _ in 0..CALLS {
+        let call = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"panic\"}\n";
+        stream.write_all(call).unwrap();
+        let answer = answers.next().unwrap().unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        let data = &answer["error"]["data"];
+        numbers.push(data["correlation"].as_str().unwrap().to_owned());
+        suppressed += usize::from(data["suppressed"].as_u64().is_some());
+    }
+    drop((stream, answers));
+    server.signal("TERM");
+    let log = server.end().stderr;
+    assert!(log.lines().count() < CALLS / 4, "{log}");
+    let reports = log.lines().filter(|line| line.contains("correlation="));
+    assert_eq!(reports.count() + suppressed, CALLS, "{log}");
+    let panics = log
+        .lines()
+        .filter(|line| line.starts_with("caudal: panic at "));
+    assert!(panics.count() >= 10, "{log}");
+    numbers.dedup();
+    for number in numbers {
+        assert!(log.contains(&number), "{number}: {log}");
+    }
+    for line in log.lines() {
+        assert!(line.starts_with("caudal: "), "{line}");
+    }
 }
 
 #[test]

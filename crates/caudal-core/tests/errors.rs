@@ -181,6 +181,7 @@ fn recoverable_and_fatal_are_told_apart() {
         assert_eq!(call(never.into()), (false, false));
     }
     assert_eq!(call(CallError::TooManyPending { limit: 1 }), (false, false));
+    assert_eq!(call(CallError::OutputFull { limit: 1 }), (false, false));
     assert_eq!(call(EncodeError::BlankMethod.into()), (false, false));
     assert_eq!(call(CallError::Closed(CloseReason::remote())), (true, true));
     assert_eq!(

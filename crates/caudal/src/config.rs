@@ -103,7 +103,7 @@ impl fmt::Debug for Config {
 /// | [`in_flight`](Self::in_flight) | 1,024 requests | -32000 `Server overloaded`; what runs goes on |
 /// | the same, of one server's calls that [block](crate::Method::blocking) or [finish though they were cancelled](crate::Method::finish_when_cancelled), and go on when nobody waits for them | 1,024 calls | -32000 for such methods |
 /// | [`queue`](Self::queue) | 4 MiB, and `in_flight` messages, those of batches too | reading stops until the handler in front has finished |
-/// | [`output`](Self::output) | 4 MiB | callers and replies wait, no further request starts; over HTTP/2, where each answer has a stream of its own, -32000 |
+/// | [`output`](Self::output) | 4 MiB | callers and replies wait, no further request starts; [`Peer::try_publish`](crate::Peer::try_publish) fails with [`CallError::OutputFull`](crate::CallError::OutputFull); over HTTP/2, where each answer has a stream of its own, -32000 |
 /// | [`pending`](Self::pending) | 1,024 calls | [`CallError::TooManyPending`](crate::CallError::TooManyPending) |
 /// | [`connections`](Self::connections) | 10,000 | a further one is closed at once |
 /// | [`Config::call_timeout`] | 30 s | [`CallError::Timeout`](crate::CallError::Timeout) |

@@ -108,6 +108,8 @@
 //! A handler returns a [`JsonRpcError`], and the caller gets its code, message and
 //! data. A cause that is nobody else's business goes through [`internal`]: it is
 //! logged under a number, and the answer is -32603 with that number. So is a panic.
+//! Such log entries have a [rate limit](internal#rate-limit). The panic hook is the
+//! application's: the default hook prints every panic, without a limit.
 //! `?` on a call that a handler makes itself passes an error with a code of the
 //! application on, and answers -32603 with the reason for any other.
 //!

@@ -16,7 +16,9 @@ use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use caudal::transport::Stream;
-use caudal::{CallError, Config, Context, Dialect, Framing, JsonRpcError, Method, Peer, Router};
+use caudal::{
+    CallError, Config, Context, Dialect, Event, Framing, JsonRpcError, Method, Peer, Router,
+};
 use serde_json::json;
 use support::Raw;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -221,6 +223,56 @@ async fn senders_wait_for_room_and_all_arrives_in_order() {
         assert_eq!(raw.json().await["params"][0], n);
     }
     sender.await.unwrap();
+}
+
+/// Whoever does not read misses events, and nobody waits for it.
+#[tokio::test(start_paused = true)]
+async fn one_who_does_not_read_misses_events_and_the_others_get_all() {
+    const EVENTS: u64 = 300;
+    const LIMIT: usize = 10_000;
+    let mut config = Config::default();
+    config.limits.output = LIMIT;
+    let serve = || Raw::serve_through(1024, Router::new(), config.clone());
+    let ((slow, mut unread), (fast, mut read)) = (serve(), serve());
+    let mut queued = Vec::new();
+    for n in 0..EVENTS {
+        let event = Event::new("n", (n, "x".repeat(100))).unwrap();
+        match slow.try_publish(&event) {
+            Ok(()) => queued.push(n),
+            Err(CallError::OutputFull { limit: LIMIT }) => {}
+            Err(other) => panic!("{other}"),
+        }
+        fast.try_publish(&event).unwrap();
+        assert_eq!(read.json().await["params"][0], n);
+    }
+    let some = 50..100;
+    assert!(some.contains(&queued.len()), "{queued:?}");
+    assert_eq!(slow.stats().notifications, queued.len() as u64);
+    assert_eq!(fast.stats().notifications, EVENTS);
+
+    // It reads after all, and gets what was queued and what comes then.
+    for n in &queued {
+        assert_eq!(unread.json().await["params"][0], *n);
+    }
+    slow.try_publish(&Event::new("n", ["again"]).unwrap())
+        .unwrap();
+    assert_eq!(unread.json().await["params"][0], "again");
+    // What was refused was never taken.
+    assert_eq!(slow.stats().dropped, 0);
+
+    // What was queued, and is lost with the connection, is counted.
+    while slow
+        .try_publish(&Event::new("n", ["lost"]).unwrap())
+        .is_ok()
+    {
+        tokio::task::yield_now().await;
+    }
+    drop(unread);
+    slow.closed().await;
+    assert!(slow.stats().dropped > 0);
+    let event = Event::new("n", ["late"]).unwrap();
+    let late = slow.try_publish(&event).unwrap_err();
+    assert!(matches!(late, CallError::AlreadyClosed(_)));
 }
 
 /// Messages behind a slow notification are held up to a limit, then the sender

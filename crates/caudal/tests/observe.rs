@@ -9,6 +9,7 @@
 mod support;
 
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -412,5 +413,153 @@ async fn messages_behind_one_that_was_partly_sent_are_counted_as_dropped() {
         peer.close();
         peer.closed().await;
         assert_eq!(peer.stats().dropped, 10, "{framing:?}");
+    }
+}
+
+/// The number of the report that a reply names, and how many were not logged for it.
+async fn failure(peer: &Peer, method: &str) -> (String, Option<u64>) {
+    let error = peer.call::<_, ()>(method, ()).await.unwrap_err();
+    let caudal::CallError::Remote(error) = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(error.code, -32603);
+    assert_eq!(error.message, "Internal error");
+    let data = error.data.unwrap();
+    let number = data["correlation"].as_str().unwrap().to_owned();
+    let suppressed = data.get("suppressed").map(|count| count.as_u64().unwrap());
+    (number, suppressed)
+}
+
+fn errors(log: &Log) -> Vec<String> {
+    let mut events = log.take();
+    events.retain(|event| event.starts_with("ERROR"));
+    events
+}
+
+const CALLS: u64 = 10_000;
+/// Reports for one cause in one second.
+const REPORTS: u64 = 10;
+
+#[tokio::test(start_paused = true)]
+async fn a_method_that_always_panics_is_reported_now_and_then_and_each_reply_names_a_report() {
+    static HOOKED: AtomicU64 = AtomicU64::new(0);
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        match panic.payload_as_str() {
+            Some("flood") => _ = HOOKED.fetch_add(1, Relaxed),
+            _ => others(panic),
+        };
+    }));
+    let (log, _guard) = listen();
+    let router = Router::new().method("flood", |(): ()| -> Result<(), JsonRpcError> {
+        panic!("flood")
+    });
+    let (peer, _server) = Peer::pair(Router::new(), router);
+    let mut replies = Vec::new();
+    for _ in 0..CALLS {
+        replies.push(failure(&peer, "flood").await);
+    }
+    let logged = errors(&log);
+    assert_eq!(logged.len() as u64, REPORTS);
+    for (nth, (number, suppressed)) in (1..).zip(&replies) {
+        assert_eq!(*suppressed, (nth > REPORTS).then(|| nth - REPORTS));
+        assert!(
+            logged.iter().any(|event| event.contains(number)),
+            "{number}"
+        );
+    }
+    // The hook is the application's, and hears of all.
+    assert_eq!(HOOKED.load(Relaxed), CALLS);
+
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let (number, suppressed) = failure(&peer, "flood").await;
+    assert_eq!(suppressed, None);
+    let logged = errors(&log);
+    assert_eq!(logged.len(), 1);
+    assert!(logged[0].contains(&number), "{logged:?}");
+    let count = format!("suppressed={}", CALLS - REPORTS);
+    assert!(logged[0].contains(&count), "{logged:?}");
+    // It is said once.
+    failure(&peer, "flood").await;
+    assert!(!errors(&log)[0].contains("suppressed"), "{logged:?}");
+}
+
+/// Defines an error type of its own: reports are limited for each type.
+macro_rules! cause {
+    ($name:ident) => {
+        #[derive(Debug)]
+        struct $name;
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        }
+
+        impl std::error::Error for $name {}
+    };
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cause_that_comes_often_takes_no_report_from_another() {
+    cause!(DiskIsGone);
+    cause!(NoSuchKey);
+    let (log, _guard) = listen();
+    let router = Router::new()
+        .method("often", |(): ()| Err::<(), _>(caudal::internal(DiskIsGone)))
+        .method("once", |(): ()| Err::<(), _>(caudal::internal(NoSuchKey)));
+    let (peer, _server) = Peer::pair(Router::new(), router);
+    let mut replies = Vec::new();
+    for _ in 0..100 {
+        replies.push(failure(&peer, "often").await);
+    }
+    let logged = errors(&log);
+    // With each, the method that replied with it.
+    for text in ["DiskIsGone", "method=\"often\""] {
+        let events = logged.iter().filter(|event| event.contains(text));
+        assert_eq!(events.count() as u64, REPORTS, "{logged:?}");
+    }
+    for (nth, (number, suppressed)) in (1..).zip(&replies) {
+        assert_eq!(*suppressed, (nth > REPORTS).then(|| nth - REPORTS));
+        let event = |event: &String| event.contains(number) && event.contains("often");
+        assert!(logged.iter().any(event), "{number}: {logged:?}");
+    }
+    let (number, suppressed) = failure(&peer, "once").await;
+    assert_eq!(suppressed, None);
+    let logged = errors(&log);
+    let event = |event: &String| event.contains(&number) && event.contains("NoSuchKey");
+    assert!(logged.iter().any(event), "{logged:?}");
+}
+
+/// A proxy passes on numbers that others have logged.
+#[tokio::test(start_paused = true)]
+async fn numbers_of_others_do_not_fill_the_log() {
+    let (log, _guard) = listen();
+    let router = Router::new().method("proxied", |(): ()| {
+        let data = json!({"correlation": "0123456789abcdef"});
+        Err::<(), _>(JsonRpcError::internal_error().and_data(data))
+    });
+    let (peer, _server) = Peer::pair(Router::new(), router);
+    for _ in 0..100 {
+        let (number, suppressed) = failure(&peer, "proxied").await;
+        assert_eq!((&*number, suppressed), ("0123456789abcdef", None));
+    }
+    assert_eq!(errors(&log).len() as u64, REPORTS);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    failure(&peer, "proxied").await;
+    assert!(errors(&log)[0].contains("suppressed=90"));
+}
+
+#[test]
+fn an_internal_error_needs_no_runtime() {
+    let (log, _guard) = listen();
+    let numbers: Vec<_> = (0..100)
+        .map(|_| caudal::internal(std::fmt::Error).data.unwrap())
+        .collect();
+    let logged = errors(&log);
+    assert!(logged.len() < 50, "{}", logged.len());
+    for number in numbers {
+        let number = number["correlation"].as_str().unwrap();
+        assert!(logged.iter().any(|event| event.contains(number)));
     }
 }

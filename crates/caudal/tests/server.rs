@@ -704,6 +704,10 @@ async fn nothing_can_be_done_with_a_closed_connection() {
             peer.publish(&event).await,
             Err(CallError::AlreadyClosed(_))
         ));
+        assert!(matches!(
+            peer.try_publish(&event),
+            Err(CallError::AlreadyClosed(_))
+        ));
         let mut batch = peer.batch();
         assert!(matches!(
             batch.call::<_, ()>("add", ()),

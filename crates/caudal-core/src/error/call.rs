@@ -44,6 +44,13 @@ pub enum CallError {
         /// The limit.
         limit: usize,
     },
+    /// As much waits to be sent as the connection allows, and the message was not to wait;
+    /// nothing was sent.
+    #[error("{limit} bytes already wait to be sent")]
+    OutputFull {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The call could not be written; nothing was sent.
     #[error("the call could not be written")]
     Encode(#[from] EncodeError),
@@ -96,7 +103,10 @@ impl CallError {
     #[must_use]
     pub const fn may_have_run(&self) -> bool {
         match self {
-            Self::TooManyPending { .. } | Self::Encode(_) | Self::AlreadyClosed(_) => false,
+            Self::TooManyPending { .. }
+            | Self::OutputFull { .. }
+            | Self::Encode(_)
+            | Self::AlreadyClosed(_) => false,
             Self::Remote(error) => !matches!(
                 error.code,
                 ErrorCode::PARSE_ERROR | ErrorCode::INVALID_REQUEST | ErrorCode::METHOD_NOT_FOUND

@@ -19,6 +19,7 @@ use crate::extensions::Extensions;
 use crate::observe::stats::{Counters, Stats};
 use crate::observe::tap::Direction;
 use crate::router::Router;
+#[cfg(feature = "http")]
 use crate::router::handler::BoxFuture;
 
 /// What lone messages from one place share: those of an HTTP connection, of a mounted
@@ -81,6 +82,7 @@ thread_local! {
 /// # Errors
 /// The future of the reply, if a handler must wait. Dropping it cancels what the message
 /// began.
+#[cfg(feature = "http")]
 pub(crate) fn start(
     router: &Arc<Router>,
     exchange: &Arc<LoneExchange>,

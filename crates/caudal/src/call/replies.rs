@@ -128,14 +128,14 @@ impl<'o> Replies<'o> {
         let value = match result {
             Ok(value) => value,
             Err(error) => {
-                incident::name(call.method, call.id, &error);
+                incident::log_call(call.method, call.id, &error);
                 return self.error(call, &error);
             }
         };
         if let Some(id) = call.id
             && let Err(error) = self.write(|out| encode::reply(out, id, &value))
         {
-            return self.error(call, &incident::report(call.method, call.id, error));
+            return self.error(call, &incident::report(call.method, call.id, || error));
         }
         call.outcome = Some(Outcome::Ok);
         self.caller.stats().served(call.id.is_some(), false);

@@ -148,7 +148,8 @@ impl Sender {
         self.limit.fetch_min(bytes, Relaxed);
     }
 
-    pub(super) fn limit(&self) -> usize {
+    /// Maximum bytes that may wait to be sent.
+    pub(crate) fn limit(&self) -> usize {
         self.limit.load(Relaxed)
     }
 

@@ -232,7 +232,8 @@ impl Peer {
         Ok(())
     }
 
-    /// Sends a notification that was serialised before, perhaps for many.
+    /// Sends a notification that was serialised before, perhaps for many. It waits while the
+    /// output is full; [`try_publish`](Self::try_publish) does not.
     ///
     /// Whoever sends it to very many lets other tasks have their turn meanwhile: what is
     /// on its way already goes out.
@@ -247,6 +248,48 @@ impl Peer {
         let connection = self.caller.connection()?;
         let frame = event.frame(connection.framing);
         connection.sender.send(&frame).await?;
+        connection.stats.notified(1);
+        Ok(())
+    }
+
+    /// Sends a notification that was serialised before if there is room for it at once. It
+    /// never waits, so a peer that reads slowly does not delay the others.
+    ///
+    /// It may overtake messages that wait for room, such as a [`publish`](Self::publish).
+    /// Call [`yield_now`](tokio::task::yield_now) now and then when you send to very many
+    /// peers: this does not let other tasks run.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use caudal::{CallError, Event, Peer, Router};
+    ///
+    /// # let (one, _a) = Peer::pair(Router::new(), Router::new());
+    /// # let (two, _b) = Peer::pair(Router::new(), Router::new());
+    /// let mut members = vec![one, two];
+    /// let event = Event::new("line", ["Ann: hello"])?;
+    /// members.retain(|member| match member.try_publish(&event) {
+    ///     Ok(()) => true,
+    ///     // It misses this event and stays.
+    ///     Err(CallError::OutputFull { .. }) => true,
+    ///     // It is gone.
+    ///     Err(_) => false,
+    /// });
+    /// assert_eq!(members.len(), 2);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::OutputFull`] if [`Limits::output`](crate::Limits::output) is reached, or
+    /// the connection is closed. Nothing is sent then, and [`Stats`] does not count it.
+    pub fn try_publish(&self, event: &Event) -> Result<(), CallError> {
+        let connection = self.caller.connection()?;
+        if !connection
+            .sender
+            .try_send(&event.frame(connection.framing))?
+        {
+            let limit = connection.sender.limit();
+            return Err(CallError::OutputFull { limit });
+        }
         connection.stats.notified(1);
         Ok(())
     }

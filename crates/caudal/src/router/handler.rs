@@ -414,5 +414,5 @@ impl<F: Future<Output: IntoResult> + Send> HandlerFuture for F {
 
 /// Serialises a result for a layer.
 fn to_raw(method: &str, value: &impl Serialize) -> Result<Box<RawValue>, JsonRpcError> {
-    serde_json::value::to_raw_value(value).map_err(|error| incident::report(method, None, error))
+    serde_json::value::to_raw_value(value).map_err(|error| incident::report(method, None, || error))
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::Caller;
+#[cfg(feature = "http")]
 use crate::call::lone::LoneOrigin;
 use crate::config::Config;
 use crate::connection::deadline::after;
@@ -50,6 +51,7 @@ struct Connections {
 pub(crate) enum Member {
     Connection(Arc<Connection>),
     /// An HTTP connection, as far as it carries lone messages.
+    #[cfg(feature = "http")]
     Lone(Arc<LoneOrigin>),
 }
 
@@ -57,6 +59,7 @@ impl Member {
     fn stats(&self) -> Stats {
         match self {
             Self::Connection(connection) => connection.stats(),
+            #[cfg(feature = "http")]
             Self::Lone(origin) => origin.stats(),
         }
     }
@@ -212,8 +215,10 @@ impl ConnectionGroup {
         self.stopping.store(true, Relaxed);
         self.stop.cancel();
         for (_, member) in &self.lock().open {
-            if let Member::Connection(connection) = member {
-                connection.command(Command::Drain(deadline));
+            match member {
+                Member::Connection(connection) => connection.command(Command::Drain(deadline)),
+                #[cfg(feature = "http")]
+                Member::Lone(_) => {}
             }
         }
         self.wait().await;
