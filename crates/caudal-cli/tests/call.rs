@@ -159,6 +159,55 @@ fn a_program_may_print_before_it_serves() {
         .complains(&["not JSON-RPC", "`starting`"]);
 }
 
+/// A language server in Python that prints this to stdout before its first answer.
+const PRINTING: &str = r#"
+import json, sys
+length = 0
+while (line := sys.stdin.buffer.readline().strip()):
+    name, value = line.split(b": ")
+    if name == b"Content-Length":
+        length = int(value)
+call = json.loads(sys.stdin.buffer.read(length))
+result = sum(call["params"])
+body = json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result})
+print(sys.argv[1], end="")
+print(f"Content-Length: {len(body)}\r\n\r\n{body}", end="", flush=True)
+sys.stdin.read()
+"#;
+
+#[test]
+fn a_program_may_print_before_its_headers() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        let _ = writeln!(std::io::stderr(), "NOT COUNTED: python3 is not installed");
+        return;
+    }
+    let block = "Content-Type: text/plain\r\n\r\n";
+    for (print, shown) in [
+        ("", None),
+        ("starting\n", Some("starting")),
+        ("INFO server: starting\n\n", Some("INFO server")),
+        ("loading 50 %", Some("loading")),
+        (block, Some("`Content-Length` is missing")),
+        (
+            &format!("{block}{{\"log\":\"{}\"}}", "x".repeat(20_000)),
+            Some("`Content-Length`"),
+        ),
+    ] {
+        let call = ["call", "--framing", "header", "add", "[1,2]"];
+        let outcome = run(&[&call[..], &["--", "python3", "-c", PRINTING, print]].concat());
+        outcome.ends(0).prints("3\n");
+        match shown {
+            Some(shown) => _ = outcome.complains(&[shown]),
+            None => assert_eq!(outcome.stderr, ""),
+        }
+    }
+    // The endpoint may say it, too.
+    let script = path("printing.py");
+    std::fs::write(&script, PRINTING).unwrap();
+    let to = format!("cmd:python3 {} starting?framing=header", script.display());
+    run(&["call", &to, "add", "[1,2]"]).ends(0).prints("3\n");
+}
+
 /// One line of a program that serves is not why there is no answer.
 #[test]
 fn what_a_program_prints_first_does_not_hide_how_it_ends() {
