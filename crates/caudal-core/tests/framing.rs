@@ -28,6 +28,12 @@ fn ok(frame: &str) -> Result<String, FrameError> {
     Ok(frame.to_owned())
 }
 
+fn bad(value: &str) -> Result<(), FrameError> {
+    Err(FrameError::BadLength {
+        value: value.into(),
+    })
+}
+
 fn write(framing: Framing, bodies: &[&str]) -> Vec<u8> {
     let mut out = Vec::new();
     for body in bodies {
@@ -236,11 +242,6 @@ fn headers_are_read_with_the_tolerated_variations() {
 /// Proves: A46, A98
 #[test]
 fn a_lying_or_absurd_length_is_an_error_and_never_an_allocation() {
-    let bad = |value: &str| {
-        Err(FrameError::BadLength {
-            value: value.into(),
-        })
-    };
     for (header, expected) in [
         (
             "Content-Length: 9223372036854775808",
@@ -411,11 +412,6 @@ fn a_header_block_without_length_is_skipped_to_the_next_length() {
 /// Proves: A46, A98
 #[test]
 fn lengths_that_contradict_stay_fatal_behind_what_is_skipped() {
-    let bad = |value: &str| {
-        Err(FrameError::BadLength {
-            value: value.into(),
-        })
-    };
     for (header, expected) in [
         ("Content-Length: x\r\n", bad("x")),
         (
@@ -429,6 +425,7 @@ fn lengths_that_contradict_stay_fatal_behind_what_is_skipped() {
     ] {
         let stream = format!("X-Other: 1\r\n\r\n{header}\r\n[]");
         let read = frames(Framing::Header, stream.as_bytes());
+        let expected = expected.map(|()| String::new());
         assert_eq!(read, [Err(FrameError::MissingLength), expected]);
         assert!(read[1].as_ref().is_err_and(FrameError::is_fatal));
         support::checks::framing(Framing::Header, stream.as_bytes());
@@ -467,10 +464,8 @@ fn a_header_is_found_behind_a_print_without_a_line_break() {
         assert_eq!(frames(Framing::Header, stream.as_bytes()), [ok("[]")]);
     }
     let twice = "Content-Length: 2Content-Length: 2\r\n\r\n[]";
-    let bad = Err(FrameError::BadLength {
-        value: "2Content-Length: 2".into(),
-    });
-    assert_eq!(frames(Framing::Header, twice.as_bytes()), [bad]);
+    let read = frames(Framing::Header, twice.as_bytes());
+    assert_eq!(read, [bad("2Content-Length: 2").map(|()| String::new())]);
     let second = "Content-Length: 2\r\nxContent-Length: 2\r\n\r\n[]";
     let read = frames(Framing::Header, second.as_bytes());
     assert_eq!(read, [stray("x"), Err(FrameError::TwoLengths)]);
