@@ -461,9 +461,50 @@ fn a_search_reports_its_progress_and_then_its_result() {
                 .to_owned(),
         );
     };
-    assert_eq!(answer["result"], json!([{"name": "beta"}]));
+    assert_eq!(answer["result"], json!([symbol("beta", 0, 6)]));
     assert_eq!((kinds.len(), &*kinds[0], &*kinds[21]), (22, "begin", "end"));
     assert!(kinds[1..21].iter().all(|kind| kind == "report"));
+}
+
+/// A word as `workspace/symbol` answers it: a `SymbolInformation` of LSP.
+fn symbol(word: &str, line: usize, character: usize) -> Value {
+    let end = character + word.encode_utf16().count();
+    let range = json!({
+        "start": {"line": line, "character": character},
+        "end": {"line": line, "character": end},
+    });
+    json!({"name": word, "kind": 15, "location": {"uri": "file:///a", "range": range}})
+}
+
+#[test]
+fn a_search_says_where_each_word_is_until_its_document_is_closed() {
+    let mut server = initialized();
+    open(&mut server, "beta, é𝄞 (beta_2)\n\n alpha\tbeta");
+    let search = |server: &mut Program, id, query| {
+        let answer = server.call(id, "workspace/symbol", json!({"query": query}));
+        answer["result"].clone()
+    };
+    // The clef has two units of UTF-16.
+    let everywhere = [
+        symbol("beta", 0, 0),
+        symbol("beta_2", 0, 11),
+        symbol("beta", 2, 7),
+    ];
+    assert_eq!(search(&mut server, 7, "beta"), json!(everywhere));
+    assert_eq!(search(&mut server, 8, "ALPHA"), json!([]));
+    let params = json!({"textDocument": {"uri": "file:///a"}});
+    server.notify("textDocument/didClose", params);
+    assert_eq!(search(&mut server, 9, ""), json!([]));
+    assert_eq!(hover(&mut server, 10, 0, 0)["result"], Value::Null);
+}
+
+#[test]
+fn a_language_server_is_initialized_once() {
+    let mut server = initialized();
+    let again = json!({"processId": null, "capabilities": {}});
+    assert_eq!(code(&server.call(2, "initialize", again)), -32600);
+    open(&mut server, "alpha");
+    assert_eq!(hover(&mut server, 3, 0, 0)["result"]["contents"], "alpha");
 }
 
 fn tool(name: &str, arguments: Value) -> Value {

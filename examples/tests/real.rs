@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use support::example;
-use support::real::{LIMIT, installed, not_counted, root, soon, text};
+use support::real::{LIMIT, installed, not_counted, python, root, run, script, soon, text};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -108,6 +108,40 @@ async fn we_drive_a_python_language_server() {
     let reason = soon("it ends", peer.closed()).await;
     assert_eq!(exit(&reason).status.code(), Some(0), "{reason:?}");
     assert!(reason.is_remote());
+}
+
+#[test]
+fn the_client_of_pygls_drives_our_language_server() {
+    let Some(_) = installed("pygls", "stamps/pygls") else {
+        return;
+    };
+    let server = example("lsp_server");
+    let arguments = [
+        &*script("lsp_client.py"),
+        text(server.get_program().as_ref()),
+    ];
+    let seen = run(&python(), &arguments);
+    assert_eq!(seen["server"], "caudal-lsp");
+    assert_eq!(
+        (&seen["sync"], &seen["hover_provider"]),
+        (&json!("Full"), &json!(true))
+    );
+    assert_eq!(seen["symbol_progress"], true);
+    let uri = "file:///words.txt";
+    let symbol = |name: &str, place: [u32; 4]| json!([[name, "String", uri, place]]);
+    assert_eq!(seen["opened"], symbol("beta", [0, 6, 0, 10]));
+    let mut progress = vec!["WorkDoneProgressReport"; 22];
+    progress[0] = "WorkDoneProgressBegin";
+    progress[21] = "WorkDoneProgressEnd";
+    assert_eq!(seen["progress"], json!(progress));
+    assert_eq!(seen["changed"], symbol("beta_2", [1, 5, 1, 11]));
+    assert_eq!(seen["hover"], json!(["beta_2", null, null]));
+    assert_eq!(seen["cancelled"], -32800);
+    assert_eq!(seen["closed"], json!([[], null]));
+    assert_eq!(
+        (&seen["shutdown"], &seen["exit_code"]),
+        (&Value::Null, &json!(0))
+    );
 }
 
 #[test]

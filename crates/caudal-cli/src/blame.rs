@@ -591,7 +591,7 @@ mod tests {
         // A session that is ended so says it by its reason.
         let reason = CloseReason::failed(denied);
         assert_eq!(lost(&ws, &reason).exit, Exit::Auth);
-        let reason = CloseReason::failed(FrameError::MissingLength);
+        let reason = CloseReason::failed(FrameError::TwoLengths);
         assert_eq!(lost(&ws, &reason).exit, Exit::Protocol);
         assert_eq!(lost(&ws, &CloseReason::remote()).exit, Exit::Unreachable);
     }

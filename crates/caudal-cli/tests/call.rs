@@ -159,6 +159,55 @@ fn a_program_may_print_before_it_serves() {
         .complains(&["not JSON-RPC", "`starting`"]);
 }
 
+/// A language server in Python that prints its first argument to stdout, and answers the
+/// call when it has been told so many times what that was.
+const PRINTING: &str = r#"
+import json, sys
+def receive():
+    length = 0
+    while (line := sys.stdin.buffer.readline().strip()):
+        name, value = line.split(b": ")
+        if name == b"Content-Length":
+            length = int(value)
+    return json.loads(sys.stdin.buffer.read(length))
+print(sys.argv[1], end="", flush=True)
+messages = [receive() for _ in range(1 + int(sys.argv[2]))]
+call = next(message for message in messages if "method" in message)
+assert all(message["error"]["code"] == -32700 for message in messages if message != call)
+result = sum(call["params"])
+body = json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result})
+print(f"Content-Length: {len(body)}\r\n\r\n{body}", end="", flush=True)
+sys.stdin.read()
+"#;
+
+#[test]
+fn a_program_may_print_before_its_headers() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        let _ = writeln!(std::io::stderr(), "NOT COUNTED: python3 is not installed");
+        return;
+    }
+    let block = "Content-Type: text/plain\r\n\r\n";
+    let long = format!("{block}{{\"log\":\"{}\"}}", "x".repeat(20_000));
+    for (print, told, shown) in [
+        ("starting\n", "1", "starting"),
+        ("INFO server: starting\n\n", "1", "INFO server"),
+        (block, "1", "`Content-Length` is missing"),
+        (&long, "1", "`Content-Length` is missing"),
+        // What it is shows with the answer, which may end the call first.
+        ("loading 50 %", "0", ""),
+    ] {
+        let call = ["call", "--framing", "header", "add", "[1,2]"];
+        let program = ["--", "python3", "-c", PRINTING, print, told];
+        let outcome = run(&[&call[..], &program].concat());
+        outcome.ends(0).prints("3\n").complains(&[shown]);
+    }
+    // The endpoint may say it, too.
+    let script = path("printing.py");
+    std::fs::write(&script, PRINTING).unwrap();
+    let to = format!("cmd:python3 {} starting 0?framing=header", script.display());
+    run(&["call", &to, "add", "[1,2]"]).ends(0).prints("3\n");
+}
+
 /// One line of a program that serves is not why there is no answer.
 #[test]
 fn what_a_program_prints_first_does_not_hide_how_it_ends() {

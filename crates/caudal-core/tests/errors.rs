@@ -195,7 +195,7 @@ fn recoverable_and_fatal_are_told_apart() {
         (FrameError::StrayLine { line: value() }, false),
         (FrameError::EmptyBody, false),
         (FrameError::WrongCharset { value: value() }, false),
-        (FrameError::MissingLength, true),
+        (FrameError::MissingLength, false),
         (FrameError::BadLength { value: value() }, true),
         (FrameError::TwoLengths, true),
         (FrameError::HeaderTooLarge { limit: 1 }, true),

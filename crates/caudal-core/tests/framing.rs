@@ -28,6 +28,12 @@ fn ok(frame: &str) -> Result<String, FrameError> {
     Ok(frame.to_owned())
 }
 
+fn bad(value: &str) -> Result<(), FrameError> {
+    Err(FrameError::BadLength {
+        value: value.into(),
+    })
+}
+
 fn write(framing: Framing, bodies: &[&str]) -> Vec<u8> {
     let mut out = Vec::new();
     for body in bodies {
@@ -236,11 +242,6 @@ fn headers_are_read_with_the_tolerated_variations() {
 /// Proves: A46, A98
 #[test]
 fn a_lying_or_absurd_length_is_an_error_and_never_an_allocation() {
-    let bad = |value: &str| {
-        Err(FrameError::BadLength {
-            value: value.into(),
-        })
-    };
     for (header, expected) in [
         (
             "Content-Length: 9223372036854775808",
@@ -269,10 +270,6 @@ fn a_lying_or_absurd_length_is_an_error_and_never_an_allocation() {
         (
             "Content-Length: 5\r\ncontent-length: 6",
             Err(FrameError::TwoLengths),
-        ),
-        (
-            "Content-Type: application/json",
-            Err(FrameError::MissingLength),
         ),
     ] {
         let mut reader = FrameReader::new(Framing::Header, 64);
@@ -362,15 +359,138 @@ fn stray_prints_and_wrong_framing_are_reported() {
             ok("[]")
         ]
     );
-    // A header line that was broken is no print: its body has no known end.
-    let broken = "Content Length: 2\r\n\r\n[]Content-Length: 2\r\n\r\n{}";
+    // The body behind a header line that was broken has no known end; it is reported once.
+    let broken = "Content Length: 2\r\n\r\n[1]Content-Length: 2\r\n\r\n{}";
     let read = frames(Framing::Header, broken.as_bytes());
-    assert_eq!(
-        read,
-        [stray("Content Length: 2"), Err(FrameError::MissingLength)]
-    );
-    let read = frames(Framing::Header, b"X-Other: 1\r\n\r\n{}");
-    assert_eq!(read, [Err(FrameError::MissingLength)]);
+    assert_eq!(read, [stray("Content Length: 2"), ok("{}")]);
+}
+
+/// What is skipped is reported once, and what follows is read, however the stream is cut.
+///
+/// Proves: A46
+#[test]
+fn a_header_block_without_length_is_skipped_to_the_next_length() {
+    let next = "Content-Length: 2\r\n\r\n{}";
+    let long = format!("{{\"long\":\"{}\"}}", "x".repeat(20_000));
+    for skipped in [
+        "X-Other: 1\r\n\r\n",
+        "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\n\r\n",
+        "Content-Type: a; charset=latin1\n\n",
+        "INFO: started\r\n\r\nand\r\n\r\nmore: of it\n\n",
+        // With a body, which ends without a line break,
+        "X-Other: 1\r\n\r\n{\"jsonrpc\":\"2.0\",\"method\":\"m\"}",
+        "X-Other: 1\r\n\r\n{\"Content-Length: 5\":\"\\r\\nContent-Length: 5\\r\\n\\r\\n\"}",
+        &format!("X-Other: 1\r\n\r\n{long}"),
+        // or with lines.
+        "X-Other: 1\r\n\r\n{\n  \"Content-Length: 5\": 5,\r\n  \"b\": \"Content-Length: 5\"\n}\n",
+        &format!("X-Other: 1\r\n\r\n{long}\n{long}\n"),
+        // No other header is one of these.
+        "X-Other: 1\r\n\r\nX-Content-Length: 5\r\n",
+        "X-Other: 1\r\n\r\nContent-Length 5\r\nContent-Length\r\n: 5\r\nLength: 5\r\n",
+    ] {
+        for next in [
+            next,
+            "content-length :  002 \nX-Other: 1\n\n{}",
+            " Content-Length:2\r\nContent-Type: a\r\n\r\n{}",
+        ] {
+            let stream = format!("{next}{skipped}{next}{next}");
+            let missing = Err(FrameError::MissingLength);
+            let expected = [ok("{}"), missing, ok("{}"), ok("{}")];
+            let read = frames(Framing::Header, stream.as_bytes());
+            assert_eq!(read, expected, "{skipped:?} {next:?}");
+            support::checks::framing(Framing::Header, stream.as_bytes());
+        }
+    }
+    // Nothing is owed for what is behind it when the stream ends.
+    for end in ["", "{}", "{}\r\n", "Content-Len", "{}Content-Length: 5"] {
+        let stream = format!("X-Other: 1\r\n\r\n{end}");
+        let read = frames(Framing::Header, stream.as_bytes());
+        assert_eq!(read, [Err(FrameError::MissingLength)], "{end:?}");
+    }
+}
+
+/// Proves: A46, A98
+#[test]
+fn lengths_that_contradict_stay_fatal_behind_what_is_skipped() {
+    for (header, expected) in [
+        ("Content-Length: x\r\n", bad("x")),
+        (
+            "{}Content-Length: 18446744073709551616\r\n",
+            bad("18446744073709551616"),
+        ),
+        (
+            "{}Content-Length: 2\r\nContent-Length: 3\r\n",
+            Err(FrameError::TwoLengths),
+        ),
+    ] {
+        let stream = format!("X-Other: 1\r\n\r\n{header}\r\n[]");
+        let read = frames(Framing::Header, stream.as_bytes());
+        let expected = expected.map(|()| String::new());
+        assert_eq!(read, [Err(FrameError::MissingLength), expected]);
+        assert!(read[1].as_ref().is_err_and(FrameError::is_fatal));
+        support::checks::framing(Framing::Header, stream.as_bytes());
+    }
+}
+
+/// A print that did not end its line is a line of its own.
+#[test]
+fn a_header_is_found_behind_a_print_without_a_line_break() {
+    let stray = |line: &str| Err(FrameError::StrayLine { line: line.into() });
+    let header = ["Content-Length: 2\r\n\r\n[]", "content-length:2\n\n[]"];
+    for print in ["x", "50 %…", "{\"a\":1}", "INFO server: starting"] {
+        for header in header {
+            let stream = format!("{print}{header}{header}");
+            let read = frames(Framing::Header, stream.as_bytes());
+            assert_eq!(read, [stray(print), ok("[]"), ok("[]")], "{stream:?}");
+            support::checks::framing(Framing::Header, stream.as_bytes());
+        }
+    }
+    // What could be a header is passed over like one.
+    for print in ["INFO: starting", "Content-Type: a; charset=utf-8"] {
+        for header in header {
+            let stream = format!("{print}{header}{header}");
+            let read = frames(Framing::Header, stream.as_bytes());
+            assert_eq!(read, [ok("[]"), ok("[]")], "{stream:?}");
+            support::checks::framing(Framing::Header, stream.as_bytes());
+        }
+    }
+    // Another header, a value and a broken length are none.
+    for header in [
+        "X-Content-Length: 5\r\nContent-Length: 2",
+        "Content-Length: 2\r\nX-Content-Length: 5",
+        "X-Other: Content-Length: 5 bytes\r\nContent-Length: 2",
+    ] {
+        let stream = format!("{header}\r\n\r\n[]");
+        assert_eq!(frames(Framing::Header, stream.as_bytes()), [ok("[]")]);
+    }
+    let twice = "Content-Length: 2Content-Length: 2\r\n\r\n[]";
+    let read = frames(Framing::Header, twice.as_bytes());
+    assert_eq!(read, [bad("2Content-Length: 2").map(|()| String::new())]);
+    let second = "Content-Length: 2\r\nxContent-Length: 2\r\n\r\n[]";
+    let read = frames(Framing::Header, second.as_bytes());
+    assert_eq!(read, [stray("x"), Err(FrameError::TwoLengths)]);
+}
+
+/// A connection that waits behind what was skipped is as idle as any other.
+#[test]
+fn what_is_skipped_without_a_known_end_is_not_held_and_no_frame() {
+    let mut reader = FrameReader::new(Framing::Header, 64);
+    reader.push(b"X-Other: 1\r\n\r\n");
+    assert_eq!(reader.next_frame(), Err(FrameError::MissingLength));
+    for piece in [&[b'x'; 1_000][..], b"a line\r\n\r\n"] {
+        for _ in 0..1_000 {
+            reader.push(piece);
+            assert_eq!(reader.next_frame(), Ok(None));
+            assert!(reader.is_empty());
+            assert!(reader.buffer_mut().len() <= 8 * 1_024);
+            assert!(reader.buffer_mut().capacity() <= 64 * 1_024);
+        }
+    }
+    reader.push(b"{}Content-Length: 2\r\n");
+    assert_eq!(reader.next_frame(), Ok(None));
+    assert!(!reader.is_empty());
+    reader.push(b"\r\n[]");
+    assert_eq!(reader.next_frame(), Ok(Some(&b"[]"[..])));
 }
 
 #[test]
@@ -606,9 +726,20 @@ proptest! {
             Just("Content-Length: ".to_owned()), Just("\r\n".to_owned()), Just("\n".to_owned()),
             (0..80_u32).prop_map(|n| n.to_string()), "[a-z{}:\\-0-9]{0,9}", Just("\r\n\r\n".to_owned()),
             Just("Content-Type: a; charset=".to_owned()), Just("utf-8".to_owned()),
+            Just("X-Other: 1\r\n\r\n".to_owned()), Just("-".to_owned()),
             ("[a-z{}\\n]{0,70}", 1..12_usize).prop_map(|(body, width)| header(&body, width)),
         ], 0..30)
     ) {
         support::checks::framing(Framing::Header, parts.concat().as_bytes());
+    }
+
+    #[test]
+    fn whatever_follows_headers_without_a_length_the_next_frame_is_found(
+        rubbish in prop::collection::vec(prop_oneof![
+            "[ -~\r\n]{0,40}", Just("Content-Length ".to_owned()), Just(": 5 ".to_owned()),
+            (0..9_000_usize).prop_map(|n| "x".repeat(n)),
+        ], 0..8)
+    ) {
+        support::checks::framing(Framing::Header, rubbish.concat().as_bytes());
     }
 }

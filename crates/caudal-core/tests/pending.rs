@@ -361,7 +361,7 @@ fn closing_fails_every_call_with_the_reason() {
     let mut pending = Pending::new(8, IdFormat::Integer, Instant::now());
     let ids: Vec<_> = (0..3).map(|n| pending.insert(n, None).unwrap()).collect();
     pending.cancel(ids[1]);
-    let reason = CloseReason::failed(FrameError::MissingLength);
+    let reason = CloseReason::failed(FrameError::TwoLengths);
     let failed: Vec<_> = pending.close(reason).collect();
     assert_eq!(failed.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [0, 2]);
     for (_, error) in failed {
@@ -371,7 +371,7 @@ fn closing_fails_every_call_with_the_reason() {
         assert_eq!(reason.to_string(), "the connection failed");
         assert_eq!(
             reason.source().unwrap().to_string(),
-            "`Content-Length` is missing"
+            "`Content-Length` stands twice"
         );
     }
     assert!(pending.is_empty());

@@ -516,6 +516,57 @@ async fn garbage_is_answered_and_the_connection_goes_on() {
     }
 }
 
+/// Proves: A12, A46
+#[tokio::test]
+async fn headers_without_a_length_are_answered_once_and_the_connection_goes_on() {
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
+    for (kind, framing) in everywhere() {
+        if framing != Framing::Header {
+            continue;
+        }
+        println!("{kind:?}");
+        let mut raw = Raw::new(kind, framing).await;
+        let framed = String::from_utf8(framed(framing, call)).unwrap();
+        let block = "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\n\r\n";
+        for skipped in ["", "a line\r\n\r\n", call] {
+            let stream = format!("{block}{skipped}{framed}");
+            raw.write(stream.as_bytes()).await;
+            let answer = raw.receive().await.unwrap();
+            assert_eq!(answer["error"]["code"], -32700, "{skipped:?}: {answer}");
+            assert_eq!(answer["id"], Value::Null);
+            assert_eq!(raw.receive().await.unwrap()["result"], 3, "{skipped:?}");
+        }
+        // Lengths that contradict each other end it.
+        raw.write(format!("{block}Content-Length: 2\r\n{framed}").as_bytes())
+            .await;
+        for _ in 0..2 {
+            let answer = raw.receive().await.unwrap();
+            assert_eq!(answer["error"]["code"], -32700, "{answer}");
+        }
+        assert_eq!(raw.receive().await, None);
+    }
+}
+
+/// A frame that stays unfinished ends its connection; this is none.
+#[tokio::test(start_paused = true)]
+async fn what_is_skipped_up_to_a_length_may_pause_for_as_long_as_it_takes() {
+    let (mut here, there) = tokio::io::duplex(1 << 16);
+    let server = Peer::start(Stream::new(there, Framing::Header, 1 << 20), methods());
+    here.write_all(b"X-Other: 1\r\n\r\n{\"half\":")
+        .await
+        .unwrap();
+    tokio::time::sleep(10 * Config::default().message_timeout).await;
+    assert!(!server.state().is_closed());
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
+    let framed = framed(Framing::Header, call);
+    here.write_all(&framed).await.unwrap();
+    let mut read = Vec::new();
+    while !String::from_utf8_lossy(&read).contains("\"result\":3") {
+        assert_ne!(here.read_buf(&mut read).await.unwrap(), 0);
+    }
+    assert_eq!(server.stats().invalid, 1);
+}
+
 /// Proves: A46, A48, A49
 #[tokio::test]
 async fn a_message_may_come_byte_by_byte() {

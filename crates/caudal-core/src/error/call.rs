@@ -244,7 +244,7 @@ impl CloseReason {
     /// ```
     /// use caudal_core::{CloseReason, FrameError};
     ///
-    /// let reason = CloseReason::failed(FrameError::MissingLength);
+    /// let reason = CloseReason::failed(FrameError::TwoLengths);
     /// assert!(!reason.is_local() && !reason.is_remote());
     /// ```
     pub fn failed(cause: impl StdError + Send + Sync + 'static) -> Self {

@@ -7,7 +7,7 @@
 //! | framing | a frame | after a bad frame | after an oversized frame |
 //! |---|---|---|---|
 //! | [`Line`](Framing::Line) | a line | the next line | the next line |
-//! | [`Header`](Framing::Header) | `Content-Length: N`, blank line, N bytes | a stray line is dropped; a broken length is fatal | its N bytes are skipped |
+//! | [`Header`](Framing::Header) | `Content-Length: N`, blank line, N bytes | a stray line is dropped; behind headers without a length, the next `Content-Length`; a broken length is fatal | its N bytes are skipped |
 //! | [`Concatenated`](Framing::Concatenated) | a JSON value | the next value or the one after it; after a stray quote, the next line | the next value |
 //!
 //! ```
@@ -112,7 +112,8 @@ impl Framing {
 /// use caudal_core::FrameError;
 ///
 /// assert!(!FrameError::TooLarge { limit: 1024 }.is_fatal());
-/// assert!(FrameError::MissingLength.is_fatal());
+/// assert!(!FrameError::MissingLength.is_fatal());
+/// assert!(FrameError::TwoLengths.is_fatal());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -124,8 +125,8 @@ pub enum FrameError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// A line between frames that is no header: a print that went astray. It
-    /// is dropped.
+    /// A line between frames that is no header, or the part of a line before its
+    /// `Content-Length: N`: a print that went astray. It is dropped.
     #[error("not a header: {line:?}")]
     StrayLine {
         /// The line, cut if it is long.
@@ -142,8 +143,8 @@ pub enum FrameError {
         /// The header's value, cut if it is long.
         value: Box<str>,
     },
-    /// The headers end without a `Content-Length`: nobody knows where the next
-    /// frame begins. Fatal.
+    /// The headers end without a `Content-Length`: nobody knows where their
+    /// body ends. What follows is dropped up to the next `Content-Length`.
     #[error("`Content-Length` is missing")]
     MissingLength,
     /// `Content-Length` is not a number, or an absurd one. Fatal.
@@ -186,9 +187,9 @@ impl FrameError {
             Self::TooLarge { .. }
             | Self::StrayLine { .. }
             | Self::EmptyBody
-            | Self::WrongCharset { .. } => false,
-            Self::MissingLength
-            | Self::BadLength { .. }
+            | Self::WrongCharset { .. }
+            | Self::MissingLength => false,
+            Self::BadLength { .. }
             | Self::TwoLengths
             | Self::HeaderTooLarge { .. }
             | Self::Truncated => true,

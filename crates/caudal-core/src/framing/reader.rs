@@ -249,7 +249,8 @@ impl FrameReader {
     }
 
     /// Whether no frame has begun: nothing is held, and nothing is being
-    /// skipped.
+    /// skipped. What is dropped up to the next `Content-Length` (see
+    /// [`MissingLength`](FrameError::MissingLength)) belongs to no frame.
     ///
     /// ```
     /// # use caudal_core::{FrameReader, Framing};
@@ -261,6 +262,7 @@ impl FrameReader {
     pub fn is_empty(&self) -> bool {
         let idle = match &self.state {
             State::Line(line) => line.is_idle(),
+            State::Header(header) if header.is_seeking() => return true,
             State::Header(header) => header.is_idle(),
             State::Concatenated(values) => values.is_idle(),
         };

@@ -229,6 +229,28 @@ pub fn framing(framing: Framing, bytes: &[u8]) {
     if let Some(expected) = expected {
         assert_eq!(whole, expected, "{framing:?}: {bytes:?}");
     }
+    if framing == Framing::Header {
+        finds_the_next_length(bytes);
+    }
+}
+
+/// What follows headers without a length is reported once, and the next frame is found,
+/// wherever on a line it begins.
+fn finds_the_next_length(bytes: &[u8]) {
+    const LENGTH: &[u8] = b"content-length";
+    let mut names = bytes.windows(LENGTH.len());
+    // What has a length of its own is another frame, or a fault.
+    if names.any(|name| name.eq_ignore_ascii_case(LENGTH)) {
+        return;
+    }
+    let between = if bytes.ends_with(b"-") { "\n" } else { "" };
+    let next = format!("{between}Content-Length: 2\r\n\r\n{{}}");
+    let stream = [b"X-Other: 1\r\n\r\n", bytes, next.as_bytes()].concat();
+    let expected = [Err(FrameError::MissingLength), Ok(b"{}".to_vec())];
+    for size in [1, 7, stream.len()] {
+        let read = read_all(Framing::Header, 64, &stream, size);
+        assert_eq!(read, expected, "in pieces of {size}: {bytes:?}");
+    }
 }
 
 /// The lines of a stream that are not blank.
