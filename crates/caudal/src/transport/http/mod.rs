@@ -16,6 +16,7 @@ mod guard;
 mod hush;
 mod linger;
 mod options;
+mod refuse;
 mod seats;
 mod secure;
 mod serve;
@@ -52,7 +53,7 @@ pub(crate) use serve::{Lasting, bare};
 pub use service::Http;
 pub use status::{Reply, StatusPolicy};
 #[cfg(feature = "webhook")]
-pub(crate) use {body::read, dial::dial_at, service::is_json};
+pub(crate) use {answer::not_json, body::read, dial::dial_at, service::has_json};
 
 /// The type of what is answered.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -69,7 +70,7 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body
 }
 
 /// Refuses what there is no room for now.
-pub(crate) fn later(text: &'static str) -> Response<Body> {
+pub(crate) fn later(text: impl Into<Bytes>) -> Response<Body> {
     let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, text);
     let soon = HeaderValue::from_static("1");
     response.headers_mut().insert(RETRY_AFTER, soon);
