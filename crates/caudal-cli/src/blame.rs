@@ -185,8 +185,8 @@ fn refused_by(status: u64, body: &str) -> (Exit, &'static str) {
 const TOKEN_HINT: &str = "give the right token with `--token` or CAUDAL_TOKEN";
 const CALLER_HINT: &str = "it does not let this caller in, or not by this address";
 const HOST_HINT: &str = "`caudal serve` has `--allow-host` for it";
-const ORIGIN_HINT: &str = "leave the Origin header out: only browsers need it, and `caudal serve` \
-                           has no flag to allow another";
+const ORIGIN_HINT: &str = "leave the Origin header out: only browsers need it, and for these \
+                           `caudal serve` has `--allow-origin`";
 
 /// Says why there is no answer; `understood` if valid messages came in its place.
 pub(crate) fn not_answered(target: &Target, error: &CallError, understood: bool) -> Failure {

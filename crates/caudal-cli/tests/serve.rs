@@ -16,6 +16,12 @@ const ADD: &str = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
 
 /// Status line and body of a POST.
 fn post(server: &Served, headers: &str, body: &str) -> (String, String) {
+    let (head, body) = exchange(server, headers, body);
+    (head.lines().next().unwrap().to_owned(), body)
+}
+
+/// Head and body of the response to a POST.
+fn exchange(server: &Served, headers: &str, body: &str) -> (String, String) {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     write!(
         stream,
@@ -27,8 +33,7 @@ fn post(server: &Served, headers: &str, body: &str) -> (String, String) {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    let status = head.lines().next().unwrap();
-    (status.to_owned(), body.to_owned())
+    (head.to_owned(), body.to_owned())
 }
 
 #[test]
@@ -297,6 +302,128 @@ fn a_host_that_nobody_can_name_is_refused() {
         ],
     );
     assert_eq!(post(&server, "", ADD).0, "HTTP/1.1 200 OK");
+}
+
+#[test]
+fn pages_of_the_origins_that_are_named_are_let_in() {
+    for origin in [
+        "",
+        "*",
+        "null",
+        "app.example.com",
+        "https://",
+        "https://app.example.com/",
+        "https://app.example.com/rpc",
+        "https://*.example.com",
+        "https://app.example.com:443",
+        "http://localhost:80",
+        "http://localhost:abc",
+        "://app.example.com",
+    ] {
+        run(&["serve", "--allow-origin", origin])
+            .ends(1)
+            .prints("")
+            .complains(&["--allow-origin", "://"]);
+    }
+    let server = Served::on(
+        "http://127.0.0.1:0/rpc",
+        &[
+            "--allow-origin",
+            "https://app.example.com",
+            "--allow-origin",
+            "http://localhost:3000",
+        ],
+    );
+    let own = format!("http://{}", server.address());
+    for (origin, status) in [
+        ("https://app.example.com", 200),
+        ("http://localhost:3000", 200),
+        ("http://localhost", 200),
+        ("http://localhost:3001", 403),
+        ("https://evil.example.com", 403),
+        (&own, 403),
+    ] {
+        let (head, _) = exchange(&server, &format!("Origin: {origin}\r\n"), ADD);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+        let shared = format!("access-control-allow-origin: {origin}\r\n");
+        assert_eq!(head.contains(&shared), status == 200, "{head}");
+        assert!(!head.contains("credentials"), "{head}");
+    }
+    run(&[
+        "serve",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--allow-origin",
+        "https://app.example.com",
+    ])
+    .ends(1)
+    .complains(&["--allow-origin", "HTTP"]);
+}
+
+#[test]
+fn a_connection_too_many_is_told_the_limit_that_was_given() {
+    for (option, says) in [
+        ("--max-connections", "limited to 1 in all"),
+        (
+            "--max-connections-per-address",
+            "from one address are limited to 1",
+        ),
+    ] {
+        let server = Served::on("http://127.0.0.1:0/rpc", &[option, "1"]);
+        let held = TcpStream::connect(server.address()).unwrap();
+        let (head, body) = exchange(&server, "", ADD);
+        assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+        assert!(body.contains(says), "{body}");
+        let called = run(&["call", &server.endpoint, "add", "[1,2]"]);
+        called.ends(4).complains(&["503", says]);
+        drop(held);
+    }
+    let server = Served::on("tcp://127.0.0.1:0", &["--max-connections", "1"]);
+    let held = TcpStream::connect(server.address()).unwrap();
+    let called = run(&["call", &server.endpoint, "add", "[1,2]"]);
+    called.ends(5).complains(&["-32000", "limited to 1 in all"]);
+    drop(held);
+}
+
+#[test]
+fn messages_and_requests_in_flight_have_the_limits_that_were_given() {
+    let small = ["--max-message", "100", "--max-in-flight", "1"];
+    let server = Served::on("http://127.0.0.1:0/rpc", &small);
+    assert_eq!(post(&server, "", ADD).0, "HTTP/1.1 200 OK");
+    let large = format!("{ADD}{}", " ".repeat(100));
+    let (status, body) = post(&server, "", &large);
+    assert!(status.starts_with("HTTP/1.1 413 "), "{status}");
+    assert!(body.contains("-32600"), "{body}");
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":{"ms":1}}"#;
+    let server = Served::on("http://127.0.0.1:0/rpc", &["--max-in-flight", "1"]);
+    let (_, body) = post(&server, "", &format!("[{call},{call}]"));
+    assert_eq!(body.matches("-32000").count(), 1, "{body}");
+    let listen = ["serve", "--listen", "stdio:"];
+    let line = format!("{large}\n{ADD}\n");
+    let outcome = finish(caudal(&[&listen[..], &small].concat()), &line);
+    outcome.ends(0);
+    assert_eq!(outcome.stdout.matches("-32600").count(), 1, "{outcome:?}");
+    assert_eq!(
+        outcome.stdout.matches("\"result\":3").count(),
+        1,
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn a_limit_that_cannot_be_is_a_usage_error() {
+    for (listen, option, value) in [
+        ("http://127.0.0.1:0/rpc", "--max-connections", "0"),
+        ("http://127.0.0.1:0/rpc", "--max-message", "1M"),
+        ("http://127.0.0.1:0/rpc", "--max-in-flight", "many"),
+        ("tcp://127.0.0.1:0", "--max-connections-per-address", "5"),
+        ("stdio:", "--max-connections", "5"),
+    ] {
+        run(&["serve", "--listen", listen, option, value])
+            .ends(1)
+            .prints("")
+            .complains(&[option]);
+    }
 }
 
 #[test]

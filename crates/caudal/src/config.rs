@@ -105,7 +105,7 @@ impl fmt::Debug for Config {
 /// | [`queue`](Self::queue) | 4 MiB, and `in_flight` messages, those of batches too | reading stops until the handler in front has finished |
 /// | [`output`](Self::output) | 4 MiB | callers and replies wait, no further request starts; [`Peer::try_publish`](crate::Peer::try_publish) fails with [`CallError::OutputFull`](crate::CallError::OutputFull); over HTTP/2, where each answer has a stream of its own, -32000 |
 /// | [`pending`](Self::pending) | 1,024 calls | [`CallError::TooManyPending`](crate::CallError::TooManyPending) |
-/// | [`connections`](Self::connections) | 10,000 | a further one is closed at once |
+/// | [`connections`](Self::connections) | 10,000 | a further one is told so, with -32000 or over HTTP with 503, and closed |
 /// | [`Config::call_timeout`] | 30 s | [`CallError::Timeout`](crate::CallError::Timeout) |
 /// | [`Config::drain_timeout`] | 10 s | what still runs is cancelled |
 /// | [`Config::message_timeout`] | 60 s | the connection is closed |

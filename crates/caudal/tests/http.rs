@@ -230,7 +230,7 @@ async fn the_application_may_keep_or_change_413() {
 #[tokio::test]
 async fn other_verbs_paths_and_types_are_refused() {
     let server = serve().await;
-    for verb in ["PATCH", "HEAD", "OPTIONS", "TRACE"] {
+    for verb in ["PATCH", "HEAD", "TRACE"] {
         let mut wire = Wire::to(&server).await;
         wire.send(&format!("{verb} /rpc HTTP/1.1\r\nHost: localhost\r\n\r\n"))
             .await;
@@ -245,7 +245,12 @@ async fn other_verbs_paths_and_types_are_refused() {
     let kinds = [
         ("application/json", 200),
         ("Application/JSON; charset=utf-8", 200),
-        ("application/json; charset=utf-16", 200),
+        ("application/json;CharSet=\"UTF-8\"", 200),
+        ("application/json; profile=\"a;charset=utf-16\"", 200),
+        ("application/json; charset=utf-16", 415),
+        ("application/json; CHARSET=\"UTF-16\"", 415),
+        ("application/json ;charset=iso-8859-1; profile=x", 415),
+        ("application/json-rpc; charset=", 415),
         ("application/json-rpc", 200),
         ("text/plain", 415),
         ("application/x-www-form-urlencoded", 415),
@@ -258,11 +263,42 @@ async fn other_verbs_paths_and_types_are_refused() {
     }
     let answer = Wire::to(&server).await.request("POST", "", ADD).await;
     assert_eq!(answer.status, 415, "a page may send this without asking");
+    for second in ["application/json", "text/plain"] {
+        let head = format!("Content-Type: application/json\r\nContent-Type: {second}\r\n");
+        let answer = Wire::to(&server).await.request("POST", &head, ADD).await;
+        assert_eq!(answer.status, 415, "{second}");
+    }
     for (encoding, status) in [("identity", 200), ("gzip", 415), ("x-y", 415)] {
         let head = format!("Content-Type: application/json\r\nContent-Encoding: {encoding}\r\n");
         let answer = Wire::to(&server).await.request("POST", &head, ADD).await;
         assert_eq!(answer.status, status, "{encoding}");
     }
+}
+
+#[tokio::test]
+async fn options_that_is_no_preflight_tells_the_verbs() {
+    let server = serve().await;
+    let mut wire = Wire::to(&server).await;
+    for more in [
+        "",
+        "Mcp-Session-Id: none\r\n",
+        "Origin: http://localhost\r\n",
+    ] {
+        wire.send(&format!(
+            "OPTIONS /rpc HTTP/1.1\r\nHost: localhost\r\n{more}\r\n"
+        ))
+        .await;
+        let answer = wire.answer().await;
+        assert_eq!((answer.status, &*answer.body), (204, ""), "{more}");
+        let allow = answer.header("allow").unwrap();
+        assert!(
+            allow.contains("POST") && allow.contains("OPTIONS"),
+            "{allow}"
+        );
+        let shared = answer.header("access-control-allow-origin");
+        assert_eq!(shared.is_some(), more.contains("Origin"), "{more}");
+    }
+    assert_eq!(wire.post(ADD).await.status, 200, "the connection goes on");
 }
 
 /// Proves: J28
@@ -322,6 +358,16 @@ async fn foreign_hosts_and_origins_are_refused() {
         ("localhost.evil.com", 403),
         ("127.0.0.1.evil.com", 403),
         ("evil@localhost", 400),
+        ("localhost:", 200),
+        ("localhost:65535", 200),
+        ("localhost:abc", 400),
+        ("localhost:+1", 400),
+        ("127.0.0.1:99999", 400),
+        ("[::1]:65536", 400),
+        ("[::1]x", 400),
+        ("localhost:1:2", 400),
+        (":80", 400),
+        ("evil.example.com:abc", 400),
     ];
     for (host, status) in hosts {
         let answer = ask(&server, "POST", &format!("Host: {host}\r\n")).await;
@@ -497,6 +543,33 @@ async fn a_page_that_is_let_in_may_send_the_headers_it_asks_for() {
     assert_eq!(vary, ["access-control-request-headers", "origin"]);
     let bad = ask(&server, "OPTIONS", &asks("https://evil.example.com")).await;
     assert_eq!(bad.header("access-control-allow-headers"), None);
+}
+
+#[tokio::test]
+async fn only_a_page_of_a_listed_origin_may_send_credentials() {
+    let listed = Allowed::of(["https://app.example.com"]);
+    let page = "Origin: https://app.example.com\r\n";
+    let asks = format!("{page}Access-Control-Request-Method: POST\r\n");
+    let own = "Origin: http://localhost\r\n".to_owned();
+    for (origins, allowed, head, expected) in [
+        (&listed, true, page, Some("true")),
+        (&listed, true, &*asks, Some("true")),
+        (&listed, true, &*own, None),
+        (&listed, false, page, None),
+        (&listed, false, &*asks, None),
+        (&Allowed::Any, true, page, None),
+        (&Allowed::Any, true, &*asks, None),
+    ] {
+        let mut options = Options::default();
+        options.origins = origins.clone();
+        options.credentials = allowed;
+        let server = serve_with(router(), Config::default(), options).await;
+        let verb = if head == asks { "OPTIONS" } else { "POST" };
+        let answer = ask(&server, verb, head).await;
+        assert!(answer.header("access-control-allow-origin").is_some());
+        let credentials = answer.header("access-control-allow-credentials");
+        assert_eq!(credentials, expected, "{origins:?} {allowed} {head}");
+    }
 }
 
 #[tokio::test]
@@ -735,24 +808,71 @@ async fn answered(http: &Http, body: &'static str) -> serde_json::Value {
     serde_json::from_slice(&answer.collect().await.unwrap().to_bytes()).unwrap()
 }
 
+/// A server with so many connections, or so many of an address.
+async fn bounded(all: usize, each: usize) -> Server {
+    let (mut config, mut options) = (Config::default(), Options::default());
+    config.limits.connections = all;
+    options.connections_per_address = each;
+    serve_with(router(), config, options).await
+}
+
 #[tokio::test]
 async fn connections_are_bounded_in_all_and_for_each_address() {
-    let mut options = Options::default();
-    options.connections_per_address = 2;
-    let each = serve_with(router(), Config::default(), options).await;
-    let mut config = Config::default();
-    config.limits.connections = 2;
-    let all = serve_with(router(), config, Options::default()).await;
-    for server in [each, all] {
+    for (all, each, says) in [
+        (10_000, 2, "connections from one address are limited to 2;"),
+        (2, 1024, "connections are limited to 2 in all;"),
+    ] {
+        let server = bounded(all, each).await;
         let mut first = Wire::to(&server).await;
         let mut second = Wire::to(&server).await;
         assert_eq!(first.post(ADD).await.status, 200);
         assert_eq!(second.post(ADD).await.status, 200);
-        assert_eq!(Wire::to(&server).await.end().await, "");
+        let mut third = Wire::to(&server).await;
+        let answer = third.post(ADD).await;
+        assert_eq!(answer.status, 503);
+        assert_eq!(answer.header("retry-after"), Some("1"));
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert!(answer.body.contains(says), "{}", answer.body);
+        assert_eq!(third.end().await, "");
         drop(first);
         until(|| server.connections() == 1).await;
         assert_eq!(Wire::to(&server).await.post(ADD).await.status, 200);
     }
+}
+
+#[tokio::test]
+async fn whoever_is_one_too_many_reads_why_and_sees_no_reset() {
+    let server = bounded(10_000, 1).await;
+    let mut first = Wire::to(&server).await;
+    assert_eq!(first.post(ADD).await.status, 200);
+    // Who says nothing is told all the same,
+    let told = Wire::to(&server).await.end().await;
+    assert!(told.starts_with("HTTP/1.1 503 "), "{told:?}");
+    // and so is who sends much before it reads.
+    let length = 1 << 20;
+    let head = format!("POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
+    let told = send_all(&server, &head, 1, &"x".repeat(length)).await;
+    assert!(told.starts_with("HTTP/1.1 503 "), "{told:?}");
+    assert_eq!(first.post(ADD).await.status, 200);
+    assert_eq!((server.connections(), server.accepted()), (1, 1));
+}
+
+#[tokio::test]
+async fn refusals_are_bounded_too() {
+    const MANY: usize = 200;
+    let server = bounded(10_000, 1).await;
+    let mut first = Wire::to(&server).await;
+    assert_eq!(first.post(ADD).await.status, 200);
+    let mut others = Vec::new();
+    for _ in 0..MANY {
+        others.push(Wire::to(&server).await);
+    }
+    let mut told = 0;
+    for mut other in others {
+        told += usize::from(other.end().await.starts_with("HTTP/1.1 503 "));
+    }
+    assert!((1..MANY).contains(&told), "{told}");
+    assert_eq!(first.post(ADD).await.status, 200);
 }
 
 #[tokio::test]

@@ -122,17 +122,38 @@ async fn the_authority_is_the_host() {
             ("evil.example.com", true),
             ("localhost.evil.com", true),
         ] {
-            // A connection is judged by each of its requests; a header is no way around.
+            // A connection is judged by each of its requests.
             let (mut sender, _) = open(&server).await;
             for host in ["localhost", host] {
-                let mut request = request(method.clone(), host, ADD);
-                let allowed = "localhost".parse().unwrap();
-                request.headers_mut().insert("host", allowed);
+                let request = request(method.clone(), host, ADD);
                 let response = within(sender.send_request(request)).await.unwrap();
                 let refused = refused && host != "localhost";
                 assert_eq!(response.status() == 403, refused, "{method} {host}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn an_authority_and_a_host_that_differ_are_refused() {
+    let mut options = Options::default();
+    options.hosts = Allowed::of(["api.example.com"]);
+    let router = router(&Arc::new(Semaphore::new(0)), &Log::default());
+    let server = start(router, options).await;
+    let (mut sender, _connection) = open(&server).await;
+    for (authority, host, status) in [
+        ("localhost", "localhost", 200),
+        ("localhost:8080", "LOCALHOST:8080", 200),
+        ("localhost", "api.example.com", 400),
+        ("api.example.com", "localhost", 400),
+        ("evil.example.com", "localhost", 400),
+        ("localhost", "evil.example.com", 400),
+        ("localhost", "localhost:8080", 400),
+    ] {
+        let mut request = request(Method::POST, authority, ADD);
+        request.headers_mut().insert("host", host.parse().unwrap());
+        let response = within(sender.send_request(request)).await.unwrap();
+        assert_eq!(response.status(), status, "{authority} {host}");
     }
 }
 
@@ -333,22 +354,15 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Asks for so many big answers, with all the room for them that HTTP/2 knows; who reads
-/// of the socket, and when, is left to the test.
-async fn ask_for_much(server: &Server, streams: u32) -> TcpStream {
-    const WINDOW: u32 = i32::MAX as u32;
-    let host = address(server);
-    let mut socket = TcpStream::connect(&host).await.unwrap();
-    let mut out = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    let settings = [&[0, 4][..], &WINDOW.to_be_bytes()].concat();
-    out.extend(frame(4, 0, 0, &settings));
-    out.extend(frame(8, 0, 0, &(WINDOW - 65_535).to_be_bytes()));
-    out.extend(frame(4, 1, 0, b""));
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The head of a POST, as HEADERS has it.
+fn head(host: &str) -> Vec<u8> {
     let mut head = Vec::new();
     for (name, value) in [
         (":method", "POST"),
         (":scheme", "http"),
-        (":authority", &*host),
+        (":authority", host),
         (":path", "/rpc"),
         ("content-type", "application/json"),
     ] {
@@ -358,6 +372,21 @@ async fn ask_for_much(server: &Server, streams: u32) -> TcpStream {
             head.extend(text.as_bytes());
         }
     }
+    head
+}
+
+/// Asks for so many big answers, with all the room for them that HTTP/2 knows; who reads
+/// of the socket, and when, is left to the test.
+async fn ask_for_much(server: &Server, streams: u32) -> TcpStream {
+    const WINDOW: u32 = i32::MAX as u32;
+    let host = address(server);
+    let mut socket = TcpStream::connect(&host).await.unwrap();
+    let mut out = PREFACE.to_vec();
+    let settings = [&[0, 4][..], &WINDOW.to_be_bytes()].concat();
+    out.extend(frame(4, 0, 0, &settings));
+    out.extend(frame(8, 0, 0, &(WINDOW - 65_535).to_be_bytes()));
+    out.extend(frame(4, 1, 0, b""));
+    let head = head(&host);
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,{BIG}}}"#);
     for stream in (0..streams).map(|number| number * 2 + 1) {
         out.extend(frame(1, 4, stream, &head));
@@ -367,6 +396,49 @@ async fn ask_for_much(server: &Server, streams: u32) -> TcpStream {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     socket
+}
+
+/// The next frame: its kind, its flags, its stream and its payload; `None` at the end.
+async fn next_frame(socket: &mut TcpStream) -> Option<(u8, u8, u32, Vec<u8>)> {
+    let mut head = [0; 9];
+    within(socket.read_exact(&mut head)).await.ok()?;
+    let [a, b, c, kind, flags, stream @ ..] = head;
+    let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+    within(socket.read_exact(&mut payload)).await.ok()?;
+    Some((kind, flags, u32::from_be_bytes(stream), payload))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_beyond_the_limit_cost_no_reply_of_those_within_it() {
+    let (gate, log) = (Arc::new(Semaphore::new(0)), Log::default());
+    let server = start(router(&gate, &log), Options::default()).await;
+    let host = address(&server);
+    let mut socket = TcpStream::connect(&host).await.unwrap();
+    // The server's SETTINGS are not read yet, so the client knows no limit.
+    let mut out = [PREFACE, &frame(4, 0, 0, b"")].concat();
+    let (head, body) = (head(&host), format!(r#"{{"jsonrpc":"2.0","id":1,{HOLD}}}"#));
+    // As many as flow control lets it open.
+    let streams = 65_535 / body.len();
+    for number in 0..streams {
+        let stream = u32::try_from(number * 2 + 1).unwrap();
+        out.extend(frame(1, 4, stream, &head));
+        out.extend(frame(0, 1, stream, body.as_bytes()));
+    }
+    within(socket.write_all(&out)).await.unwrap();
+    gate.add_permits(streams);
+    let (mut replies, mut refused) = (0, 0);
+    while replies + refused < streams {
+        let Some((kind, flags, _, payload)) = next_frame(&mut socket).await else {
+            panic!("it ended after {replies} replies and {refused} refusals");
+        };
+        match kind {
+            0 if flags & 1 == 1 => replies += 1,
+            3 if payload == [0, 0, 0, 7] => refused += 1,
+            7 => panic!("it says goodbye: {payload:?}"),
+            _ => {}
+        }
+    }
+    assert!(replies >= 256, "{replies} replies");
 }
 
 const MUCH: usize = 390_000;
@@ -511,6 +583,27 @@ async fn refusals_that_nobody_takes_are_bounded_too() {
     let calls = format!("[{}{call}]", format!("{call},").repeat(999));
     let size = unread(&mut sender, &calls, 20).await;
     assert!(size < 3_000_000, "{size} bytes of 100 KB");
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_told_so() {
+    let mut options = Options::default();
+    options.connections_per_address = 1;
+    let router = router(&Arc::new(Semaphore::new(0)), &Log::default());
+    let server = start(router, options).await;
+    let (mut first, _connection) = open(&server).await;
+    assert!(said(&mut first, post(ADD)).await.contains(r#""result":3"#));
+    let (mut second, connection) = open(&server).await;
+    let response = within(second.send_request(post(ADD))).await.unwrap();
+    assert_eq!(response.status(), 503);
+    assert_eq!(response.headers()["retry-after"], "1");
+    let body = within(response.collect()).await.unwrap().to_bytes();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    assert!(text.contains("limited to 1"), "{text}");
+    // It ends in good order.
+    drop(second);
+    within(connection).await.unwrap().unwrap();
+    assert!(said(&mut first, post(ADD)).await.contains(r#""result":3"#));
 }
 
 #[tokio::test]

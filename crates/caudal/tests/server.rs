@@ -172,7 +172,7 @@ async fn a_server_goes_on_when_its_handle_is_dropped() {
 
 /// Proves: A91
 #[tokio::test]
-async fn a_connection_beyond_the_limit_is_closed_and_the_others_go_on() {
+async fn a_connection_beyond_the_limit_is_told_so_and_the_others_go_on() {
     let mut config = Config::default();
     config.limits.connections = 2;
     let server = serve(ANY, methods(&Seen::default()))
@@ -183,11 +183,14 @@ async fn a_connection_beyond_the_limit_is_closed_and_the_others_go_on() {
     let two = connect(server.endpoint()).await.unwrap();
     assert_eq!((add(&one).await.unwrap(), add(&two).await.unwrap()), (3, 3));
     for _ in 0..5 {
-        let mut third = raw(&server).await;
-        assert_eq!(
-            within(third.read_u8()).await.unwrap_err().kind(),
-            std::io::ErrorKind::UnexpectedEof
-        );
+        let (mut third, mut told) = (raw(&server).await, String::new());
+        within(third.read_to_string(&mut told)).await.unwrap();
+        assert!(told.ends_with('\n'), "{told:?}");
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["error"]["code"], -32000);
+        assert!(told["id"].is_null());
+        let why = told["error"]["data"]["reason"].as_str().unwrap();
+        assert!(why.contains("limited to 2 in all"), "{why}");
         let third = connect(server.endpoint()).await.unwrap();
         within(third.closed()).await;
     }

@@ -41,7 +41,9 @@ pub use self::server::status::{Reply, StatusPolicy};
 #[cfg(feature = "ws")]
 pub(crate) use self::server::{Lasting, bare};
 #[cfg(feature = "webhook")]
-pub(crate) use self::{client::dial::dial_at, server::body::read, server::service::is_json};
+pub(crate) use self::{
+    client::dial::dial_at, server::answer::not_json, server::body::read, server::service::has_json,
+};
 pub use http::StatusCode;
 pub use http::request::Parts;
 
@@ -60,7 +62,7 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body
 }
 
 /// Refuses what there is no room for now.
-pub(crate) fn later(text: &'static str) -> Response<Body> {
+pub(crate) fn later(text: impl Into<Bytes>) -> Response<Body> {
     let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, text);
     let soon = HeaderValue::from_static("1");
     response.headers_mut().insert(RETRY_AFTER, soon);

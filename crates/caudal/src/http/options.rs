@@ -27,8 +27,8 @@ use crate::extensions::Extensions;
 /// | [`header_timeout`](Self::header_timeout) | 10 s | the connection is closed |
 /// | [`Config::message_timeout`](crate::Config::message_timeout) | 60 s | 408 |
 /// | [`idle_timeout`](Self::idle_timeout) | 60 s | the connection is closed |
-/// | [`Limits::connections`](crate::Limits::connections) | 10,000 | a further one is closed at once |
-/// | [`connections_per_address`](Self::connections_per_address) | 1,024 | a further one is closed at once |
+/// | [`Limits::connections`](crate::Limits::connections) | 10,000 | a further one is told so with 503, and closed; with TLS just closed |
+/// | [`connections_per_address`](Self::connections_per_address) | 1,024 | the same |
 /// | [`sessions`](Self::sessions) | 10,000 | 503 |
 /// | [`sessions_per_caller`](Self::sessions_per_caller) | 1,024 | 503 |
 /// | [`session_timeout`](Self::session_timeout) | 5 min | the session is closed |
@@ -52,6 +52,19 @@ pub struct Options {
     /// has TLS itself. Otherwise, and where it is mounted, a proxy may have it: there both
     /// `https` and `http` are its own.
     pub origins: Allowed,
+    /// Lets pages of the origins that are listed in [`origins`](Self::origins) send what
+    /// the browser keeps for this server: cookies, certificates and passwords
+    /// (`Access-Control-Allow-Credentials: true`). `false` by default. With
+    /// [`Allowed::Any`] it has no effect: any page could act for whoever looks at it.
+    ///
+    /// ```
+    /// use caudal::http::{Allowed, Options};
+    ///
+    /// let mut options = Options::default();
+    /// options.origins = Allowed::of(["https://app.example.com"]);
+    /// options.credentials = true;
+    /// ```
+    pub credentials: bool,
     /// Bearer tokens, any of which lets a caller in; without one, everybody is.
     ///
     /// A page in a browser sends one with `fetch`, whose responses can be event streams
@@ -133,6 +146,7 @@ impl Default for Options {
         Self {
             hosts: Allowed::default(),
             origins: Allowed::default(),
+            credentials: false,
             tokens: Vec::new(),
             authorize: None,
             status: None,

@@ -1,13 +1,17 @@
 //! The connections of one server: what they share, and how they end together.
 
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use bytes::BytesMut;
+use caudal_core::{ErrorDetail, Id, JsonRpcError, encode};
 use slab::Slab;
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::Caller;
@@ -22,6 +26,11 @@ use crate::peer::Peer;
 use crate::router::Router;
 use crate::transport::Transport;
 
+/// Maximum clients at one time that are told why their connection is refused,
+const TOLD: usize = 64;
+/// and the time in which one is told.
+const TELLING: Duration = Duration::from_secs(2);
+
 /// What serves many connections.
 pub(crate) struct ConnectionGroup {
     pub(crate) router: Arc<Router>,
@@ -32,6 +41,8 @@ pub(crate) struct ConnectionGroup {
     stopping: AtomicBool,
     /// Whether a connection was refused since the last that was not.
     refused: AtomicBool,
+    /// Places for those that are told so.
+    telling: Arc<Semaphore>,
     /// By when what still runs is to end, once that is known.
     deadline: Mutex<Option<Instant>>,
     connections: Mutex<Connections>,
@@ -112,6 +123,7 @@ impl ConnectionGroup {
             stop: CancellationToken::new(),
             stopping: AtomicBool::new(false),
             refused: AtomicBool::new(false),
+            telling: Arc::new(Semaphore::new(TOLD)),
             deadline: Mutex::default(),
             connections: Mutex::default(),
             held: watch::Sender::new(0),
@@ -164,12 +176,49 @@ impl ConnectionGroup {
 
     /// Logs that a connection was refused: the first of many aloud, since anybody can make
     /// more of them.
-    pub(crate) fn log_refused(&self, remote: Option<SocketAddr>) {
-        let why = "a connection was refused: too many";
+    pub(crate) fn log_refused(&self, remote: Option<SocketAddr>, reason: &str) {
         match self.refused.swap(true, Relaxed) {
-            false => tracing::warn!(target: "caudal", ?remote, "{why}"),
-            true => tracing::debug!(target: "caudal", ?remote, "{why}"),
+            false => tracing::warn!(target: "caudal", ?remote, reason, "a connection was refused"),
+            true => tracing::debug!(target: "caudal", ?remote, reason, "a connection was refused"),
         }
+    }
+
+    /// The reason why there is no room for a connection.
+    pub(crate) fn full(&self) -> String {
+        let limit = self.config.limits.connections;
+        format!("connections are limited to {limit} in all")
+    }
+
+    /// Runs what tells the client of such a connection why, for [`TELLING`] at most. If
+    /// [`TOLD`] are told already, it is dropped: refusals are bounded too.
+    pub(crate) fn tell_refused(&self, telling: impl Future<Output = ()> + Send + 'static) {
+        let Ok(place) = Arc::clone(&self.telling).try_acquire_owned() else {
+            return;
+        };
+        tokio::spawn(async move {
+            let _ = timeout(TELLING, telling).await;
+            drop(place);
+        });
+    }
+
+    /// Refuses a connection that is one too many, and tells its client so.
+    pub(crate) fn refuse(&self, mut transport: Box<dyn Transport>) {
+        let reason = self.full();
+        self.log_refused(None, &reason);
+        let mut error = JsonRpcError::new(-32_000, "Server overloaded");
+        if self.config.policy.error_detail == ErrorDetail::Full {
+            error = error.and_data(serde_json::json!({ "reason": reason }));
+        }
+        let mut out = BytesMut::new();
+        let framing = transport.framing();
+        let _ = framing.write(&mut out, |out| {
+            encode::error(out, Id::NULL, &error);
+            Ok::<_, Infallible>(())
+        });
+        self.tell_refused(async move {
+            let _ = poll_fn(|cx| transport.poll_send(cx, &mut out)).await;
+            poll_fn(|cx| transport.poll_close(cx)).await;
+        });
     }
 
     pub(crate) fn has_room(&self) -> bool {

@@ -176,7 +176,7 @@ async fn accept(hub: GroupGuard, listener: Listener, framing: Framing) {
         };
         match accepted {
             Ok(transport) if hub.has_room() => drop(hub.start(transport)),
-            Ok(_) => hub.log_refused(None),
+            Ok(transport) => hub.refuse(transport),
             Err(error) => transport::accept_failed(&error).await,
         }
     }

@@ -91,8 +91,8 @@ pub(super) enum Wait {
     Answer(BoxFuture<Option<Bytes>>),
 }
 
-pub(super) fn not_json() -> Response<Body> {
-    let text = "send JSON, with `Content-Type: application/json`\n";
+pub(crate) fn not_json() -> Response<Body> {
+    let text = "send JSON in UTF-8, with one `Content-Type: application/json`\n";
     plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
 }
 
@@ -107,6 +107,15 @@ pub(super) fn encoded() -> Response<Body> {
 pub(super) fn not_allowed() -> Response<Body> {
     let text = "POST a JSON-RPC message here\n";
     let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, text);
+    let allow = HeaderValue::from_static(METHODS);
+    response.headers_mut().insert(ALLOW, allow);
+    response
+}
+
+/// Tells which verbs there are.
+pub(super) fn verbs() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
     let allow = HeaderValue::from_static(METHODS);
     response.headers_mut().insert(ALLOW, allow);
     response

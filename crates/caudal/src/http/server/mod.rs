@@ -1,12 +1,13 @@
 //! Connections: taken in, bounded, served, and ended in good order.
 
 mod access;
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod body;
 mod connection;
 mod drain_body;
 mod hush;
 mod idle_timeout;
+mod refuse;
 mod request;
 pub(crate) mod seats;
 pub(crate) mod service;
@@ -39,8 +40,9 @@ use self::access::Own;
 use self::body::Body;
 use self::connection::Serving;
 use self::idle_timeout::{Timed, Watch};
+use self::refuse::refuse;
 use self::request::Served;
-use self::seats::{Most, Seat, Seats, network};
+use self::seats::{Full, Most, Seat, Seats, network};
 use self::service::Http;
 use self::stalled::Streams;
 use super::options::Options;
@@ -51,6 +53,14 @@ use crate::transport::{accept_failed, tcp};
 
 /// So many requests one HTTP/2 connection may have under way.
 const STREAMS: u32 = 256;
+/// Maximum resets that h2 makes because of a client, over all the life of a connection; at
+/// one more it ends with all that is under way.
+///
+/// A stream beyond [`STREAMS`] is reset for its head and once more for its body, and a
+/// client that has not read our SETTINGS knows no limit. Until then flow control lets it
+/// send 65,535 bytes of bodies: 2,184 of the shortest calls. Resets that nobody reads stay
+/// in memory, so there is a limit.
+const RESETS: usize = 4096;
 /// So much of an answer one stream of HTTP/2 leaves to h2.
 const PIECE: usize = 16 << 10;
 /// So many bytes the head of a request may have.
@@ -131,8 +141,9 @@ impl Listener {
             Ok(accepted) => accepted,
             Err(error) => return accept_failed(&error).await,
         };
-        let Some(seat) = Seat::take(&self.seats, Some(network(remote.ip())), self.most) else {
-            return hub.log_refused(Some(remote));
+        let seat = match Seat::take(&self.seats, Some(network(remote.ip())), self.most) {
+            Ok(seat) => seat,
+            Err(full) => return self.refuse(hub, socket, remote, full),
         };
         let place = Arc::new(Place {
             seat,
@@ -142,6 +153,24 @@ impl Listener {
             over: self.over.clone(),
         });
         tokio::spawn(connection(hub.hold(), socket, place));
+    }
+
+    /// Tells a client that its connection is one too many. Before a TLS handshake, which
+    /// costs much, nothing can be said: there it is just closed.
+    fn refuse(&self, hub: &ConnectionGroup, socket: TcpStream, remote: SocketAddr, full: Full) {
+        let reason = match full {
+            Full::All => hub.full(),
+            Full::Each => format!(
+                "connections from one address are limited to {}",
+                self.most.each
+            ),
+        };
+        hub.log_refused(Some(remote), &reason);
+        #[cfg(feature = "tls")]
+        if self.http.options().tls.is_some() {
+            return;
+        }
+        hub.tell_refused(refuse(socket, reason));
     }
 }
 
@@ -186,7 +215,7 @@ pub(super) fn begins_by(hub: &ConnectionGroup, late: bool, limit: Duration) -> I
 
 /// Whether a client begins as one of HTTP/2 does that has not asked before; looked at
 /// and left where it is.
-async fn speaks_http2(socket: &TcpStream, by: Instant) -> bool {
+pub(super) async fn speaks_http2(socket: &TcpStream, by: Instant) -> bool {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut seen = [0; PREFACE.len()];
     let look = async {
@@ -250,6 +279,7 @@ fn serve<S>(
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
+            .max_local_error_reset_streams(RESETS)
             // What h2 has been given counts for nobody, so it is little.
             .max_send_buf_size(PIECE)
             .max_header_list_size(HEAD.into())

@@ -16,7 +16,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use super::access::{self, Guard, Own, Seen};
-use super::answer::{Answer, Content, Rest, Wait, encoded, not_allowed, not_json, refusal};
+use super::answer::{Answer, Content, Rest, Wait, encoded, not_allowed, not_json, refusal, verbs};
 use super::body;
 use super::body::{Body, ReadError, Room, Whole};
 use super::status::Reply;
@@ -193,7 +193,8 @@ impl Http {
             return Ok(Answer::refusal(refused));
         }
         let origin = seen.origin.cloned();
-        let (is_json, is_encoded) = (is_json(seen.content_type), seen.is_encoded);
+        let is_json = !seen.has_two_types && is_json(seen.content_type);
+        let is_encoded = seen.is_encoded;
         let caller = match access::check_caller(head, options) {
             Ok(()) => self.caller(head),
             Err(answered) => Err(answered),
@@ -261,6 +262,9 @@ impl Http {
         head: &mut Parts,
         body: B,
     ) -> Response<Body> {
+        if head.method == Method::OPTIONS {
+            return verbs();
+        }
         #[cfg(feature = "ws")]
         if let Some(response) = crate::http::ws::accept(self, caller, head) {
             return response;
@@ -414,8 +418,15 @@ pub(super) fn is_bare(method: &Method, version: Version) -> bool {
     version == Version::HTTP_2 && *method == Method::HEAD
 }
 
-/// Whether that is the type of JSON.
-pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
+/// Checks that there is one type, and that it is that of JSON.
+#[cfg(feature = "webhook")]
+pub(crate) fn has_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    is_json(types.next()) && types.next().is_none()
+}
+
+/// Checks for the type of JSON, in UTF-8 as all JSON is.
+fn is_json(content_type: Option<&HeaderValue>) -> bool {
     const KNOWN: [&[u8]; 3] = [
         b"application/json",
         b"application/json-rpc",
@@ -428,9 +439,25 @@ pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
     if value == b"application/json" {
         return true;
     }
-    let kind = value.split(|byte| *byte == b';').next().unwrap_or_default();
-    let kind = kind.trim_ascii();
-    KNOWN.iter().any(|known| kind.eq_ignore_ascii_case(known))
+    let mut quoted = false;
+    let mut parts = value.split(|byte| {
+        quoted ^= *byte == b'"';
+        *byte == b';' && !quoted
+    });
+    let kind = parts.next().unwrap_or_default().trim_ascii();
+    KNOWN.iter().any(|known| kind.eq_ignore_ascii_case(known)) && !parts.any(is_foreign_charset)
+}
+
+/// Checks for a parameter that names another encoding than UTF-8.
+fn is_foreign_charset(parameter: &[u8]) -> bool {
+    let mut sides = parameter.splitn(2, |byte| *byte == b'=');
+    let name = sides.next().unwrap_or_default().trim_ascii();
+    let value = sides.next().unwrap_or_default().trim_ascii();
+    let inner = value
+        .strip_prefix(b"\"")
+        .and_then(|v| v.strip_suffix(b"\""));
+    let charset = inner.unwrap_or(value);
+    name.eq_ignore_ascii_case(b"charset") && !charset.eq_ignore_ascii_case(b"utf-8")
 }
 
 impl<B> tower_service::Service<Request<B>> for Http

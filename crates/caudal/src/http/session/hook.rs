@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use tokio::time::Instant;
@@ -18,7 +17,7 @@ use super::{Reader, Sessions, head, named, not_found};
 use crate::call::Caller;
 use crate::call::lone::LoneExchange;
 use crate::connection::deadline::after;
-use crate::http::{Body, Http, ReadError, is_json, json, plain, read};
+use crate::http::{Body, Http, ReadError, has_json, json, not_json, plain, read};
 use crate::peer::Peer;
 use crate::server::group::ConnectionGroup;
 
@@ -36,9 +35,8 @@ impl Sessions {
         head: &Parts,
         body: B,
     ) -> Response<Body> {
-        if !is_json(head.headers.get(CONTENT_TYPE)) {
-            let text = "send JSON, with `Content-Type: application/json`\n";
-            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+        if !has_json(&head.headers) {
+            return not_json();
         }
         let body = match read(body, BODY, http.hub().config.message_timeout).await {
             Ok(body) => body,

@@ -237,7 +237,7 @@ impl Table {
         };
         let opener = Opener::of(http, caller, head);
         let seat = Seat::take(&self.seats, opener.clone(), most);
-        let seat = seat.ok_or(OpenError::TooMany)?;
+        let seat = seat.map_err(|_| OpenError::TooMany)?;
         let limits = &hub.config.limits;
         let bounds = Bounds {
             output: limits.output,

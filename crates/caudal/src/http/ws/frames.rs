@@ -78,8 +78,6 @@ pub(super) enum Violation {
     Control,
     #[error("a piece of a message is out of place")]
     Continuation,
-    #[error("the first bit of a length is set")]
-    Length,
     #[error("a close frame has no whole code")]
     NoCode,
     #[error("a close frame has the code {0}")]
@@ -146,7 +144,8 @@ impl Frames {
     pub(super) fn new(role: Role, max_message: usize) -> Self {
         Self {
             role,
-            max_message,
+            // No message in memory is longer; the first bit of a length is never set.
+            max_message: max_message.min(isize::MAX as usize),
             input: BytesMut::new(),
             start: 0,
             length: None,
@@ -304,11 +303,7 @@ impl Frames {
             false => limit.saturating_sub(self.pieces.len()),
         };
         let fitting = usize::try_from(length).ok().filter(|fits| *fits <= left);
-        let fitting = fitting.ok_or(Fault::TooLarge { limit })?;
-        match length >> 63 {
-            0 => Ok(fitting),
-            _ => Err(Violation::Length.into()),
-        }
+        fitting.ok_or(Fault::TooLarge { limit })
     }
 
     /// Puts a piece to those before it; `true` if the message is whole.

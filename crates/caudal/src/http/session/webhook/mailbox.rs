@@ -8,7 +8,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -16,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::sign::{ID, Key, SIGNATURE, Signed, Sum, TIMESTAMP, digits};
 use crate::config::Config;
 use crate::http::session::client::HEAD;
-use crate::http::{Body, is_json, plain};
+use crate::http::{Body, has_json, plain};
 
 /// How long a delivery waits for room, or for the secret.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -120,7 +119,7 @@ impl Mailbox {
     where
         B: http_body::Body,
     {
-        if !is_json(headers.get(CONTENT_TYPE)) {
+        if !has_json(headers) {
             return Err(Refusal::Type);
         }
         let id = only(headers, &ID)?;
