@@ -131,6 +131,16 @@ pub struct Limits {
     pub pending: usize,
     /// Connections of one server.
     pub connections: usize,
+    /// Bytes of memory for the messages of one server that have begun to arrive and are
+    /// not whole, over all its connections and sessions. The first 128 KiB of a
+    /// connection do not count, so that small messages pass when this is used up.
+    /// One message alone may pass it, so that none is too large.
+    ///
+    /// The default is room for 256 messages of
+    /// [`Policy::max_message`](crate::Policy::max_message) bytes that arrive at the same
+    /// time: clients with a slow network have it, and clients that send without end take
+    /// no more of the machine.
+    pub incomplete: usize,
 }
 
 impl Default for Limits {
@@ -141,6 +151,7 @@ impl Default for Limits {
             output: 4 << 20,
             pending: 1024,
             connections: 10_000,
+            incomplete: 256 << 20,
         }
     }
 }

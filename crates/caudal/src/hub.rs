@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::extensions::Extensions;
+use crate::incomplete::Incomplete;
 use crate::peer::{self, Link, Order, Peer};
 use crate::router::Router;
 use crate::stats::Stats;
@@ -31,6 +32,8 @@ pub(crate) struct Hub {
     /// By when what still runs is to end, once that is known.
     deadline: Mutex<Option<Instant>>,
     connections: Mutex<Connections>,
+    /// Memory of the messages that are coming in.
+    pub(crate) incomplete: Arc<Incomplete>,
     /// How much there is that [`wait`](Self::wait) waits for.
     held: watch::Sender<usize>,
 }
@@ -86,6 +89,7 @@ impl Hub {
         router.outliving = Arc::default();
         Arc::new(Self {
             router: Arc::new(router),
+            incomplete: Incomplete::new(config.limits.incomplete),
             config: Arc::new(config),
             stop: CancellationToken::new(),
             stopping: AtomicBool::new(false),

@@ -187,6 +187,7 @@ mod extensions;
 pub mod handler;
 mod hub;
 mod incident;
+mod incomplete;
 pub mod layer;
 #[cfg(feature = "metrics")]
 mod metrics;

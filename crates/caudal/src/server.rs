@@ -12,6 +12,7 @@ use crate::endpoint::{Address, Endpoint, EndpointError};
 use crate::error::Error;
 use crate::handler::BoxFuture;
 use crate::hub::{Held, Hub};
+use crate::incomplete::Share;
 use crate::peer::Peer;
 use crate::router::Router;
 use crate::stats::Stats;
@@ -114,7 +115,8 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
         Address::Stdio => {
             let stdio = transport::stdio(framing, max_message).map_err(failed)?;
             let hub = Hub::new(router, config);
-            hub.start(Box::new(stdio));
+            let share = Share::of_connection(&hub.incomplete);
+            hub.start(Box::new(stdio.with_share(share)));
             return Ok(Server::new(endpoint, hub));
         }
         Address::Tcp { host, port } => {
@@ -168,7 +170,7 @@ async fn accept(hub: Held, listener: Listener, framing: Framing) {
     let limit = hub.config.policy.max_message;
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept(framing, limit) => accepted,
+            accepted = listener.accept(framing, limit, Share::of_connection(&hub.incomplete)) => accepted,
             () = hub.stop.cancelled() => break,
         };
         match accepted {

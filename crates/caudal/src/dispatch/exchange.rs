@@ -223,9 +223,18 @@ impl Exchange<'_> {
 
     /// Tells the sender that a frame could not be read.
     pub(crate) fn bad_frame(&mut self, error: &FrameError) {
-        self.link.stats.invalid();
-        tracing::debug!(target: "caudal", %error, "a frame is not valid");
-        if matches!(error, FrameError::TooLarge { .. }) || self.link.answers_garbage() {
+        let is_sound = matches!(error, FrameError::TooLarge { .. } | FrameError::Overloaded);
+        match error {
+            FrameError::Overloaded => {
+                self.link.stats.overloaded();
+                tracing::debug!(target: "caudal", "a message was refused: no room for it");
+            }
+            _ => {
+                self.link.stats.invalid();
+                tracing::debug!(target: "caudal", %error, "a frame is not valid");
+            }
+        }
+        if is_sound || self.link.answers_garbage() {
             self.error(Id::NULL, &error.to_wire(self.link.detail()));
         }
     }

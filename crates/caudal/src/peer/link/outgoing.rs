@@ -281,15 +281,22 @@ impl Link {
     /// its first bytes tell; `false` if it is no answer.
     #[cold]
     pub(crate) fn settle_skipped(&self, error: &FrameError, head: &[u8]) -> bool {
-        let FrameError::TooLarge { limit } = *error else {
-            return false;
+        let fail = || match *error {
+            FrameError::TooLarge { limit } => Some(CallError::TooLarge { limit }),
+            FrameError::Overloaded => Some(error.to_wire(self.detail()).into()),
+            _ => None,
         };
+        if fail().is_none() {
+            return false;
+        }
         let answers = answers_in(head, &self.config.policy, |id| {
-            self.settle_with(id, Err(CallError::TooLarge { limit }));
+            if let Some(failed) = fail() {
+                self.settle_with(id, Err(failed));
+            }
         });
         if answers {
             self.stats.invalid();
-            tracing::debug!(target: "caudal", %error, "an answer is too large");
+            tracing::debug!(target: "caudal", %error, "an answer was skipped");
         }
         answers
     }

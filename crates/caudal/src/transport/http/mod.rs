@@ -69,8 +69,13 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body
 }
 
 /// Refuses what there is no room for now.
+#[cfg(feature = "session")]
 pub(crate) fn later(text: &'static str) -> Response<Body> {
-    let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, text);
+    soon(plain(StatusCode::SERVICE_UNAVAILABLE, text))
+}
+
+/// The same response, after which the client may soon come again.
+fn soon(mut response: Response<Body>) -> Response<Body> {
     let soon = HeaderValue::from_static("1");
     response.headers_mut().insert(RETRY_AFTER, soon);
     response

@@ -16,7 +16,7 @@ use super::{Reader, Sessions, head, named, not_found};
 use crate::hub::Hub;
 use crate::peer::{Link, Peer};
 use crate::time::after;
-use crate::transport::http::{Body, Http, ReadError, is_json, json, plain, read};
+use crate::transport::http::{Body, Http, ReadError, is_json, json, plain};
 use crate::transport::webhook::{self, Ended, Outbox, Pace};
 
 /// So many bytes of a body are read: more than may be in one.
@@ -37,7 +37,7 @@ impl Sessions {
             let text = "send JSON, with `Content-Type: application/json`\n";
             return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
         }
-        let body = match read(body, BODY, link.config.message_timeout).await {
+        let body = match http.read(head, body, BODY).await {
             Ok(body) => body,
             Err(ReadError::TooLarge) => {
                 return plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n");
@@ -45,7 +45,8 @@ impl Sessions {
             Err(ReadError::Slow) => {
                 return plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n");
             }
-            Err(ReadError::Broken | ReadError::NoRoom) => {
+            Err(ReadError::NoRoom) => return http.overloaded(),
+            Err(ReadError::Broken) => {
                 return plain(StatusCode::BAD_REQUEST, "the body could not be read\n");
             }
         };

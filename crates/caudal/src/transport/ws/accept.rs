@@ -18,6 +18,7 @@ use super::key;
 use super::socket::WebSocket;
 use crate::extensions::Extensions;
 use crate::hub::Held;
+use crate::incomplete::Share;
 use crate::peer::Link;
 use crate::transport::http::{Body, Http, Lasting, bare, plain};
 
@@ -95,6 +96,7 @@ where
     let socket = WebSocket::new(io, Role::Server, limit)
         .with_input(read)
         .with_pings(guest.pings.0, guest.pings.1)
+        .with_share(Share::of_connection(&hub.incomplete))
         .with_remote(guest.remote)
         .with_lasting(guest.counted);
     if !has_room {

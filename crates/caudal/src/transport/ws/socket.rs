@@ -16,6 +16,7 @@ use super::frames::{Found, Opcode, Role};
 use super::goodbye::{self, Broken, CloseFrame};
 use super::mask::{Masks, apply};
 use super::wire::{FULL, Wire};
+use crate::incomplete::Share;
 use crate::pool;
 use crate::time::after;
 use crate::transport::http::Lasting;
@@ -87,6 +88,12 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
     /// long to answer. Zero never asks.
     pub(super) fn with_pings(mut self, interval: Duration, timeout: Duration) -> Self {
         (self.ping_interval, self.ping_timeout) = (interval, timeout);
+        self
+    }
+
+    /// Counts the memory of messages that are not whole as a part of what a server has.
+    pub(super) fn with_share(mut self, share: Share) -> Self {
+        self.wire.frames.count(share);
         self
     }
 
