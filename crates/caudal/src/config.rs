@@ -106,6 +106,7 @@ impl fmt::Debug for Config {
 /// | [`output`](Self::output) | 4 MiB | callers and replies wait, no further request starts; over HTTP/2, where each answer has a stream of its own, -32000 |
 /// | [`pending`](Self::pending) | 1,024 calls | [`CallError::TooManyPending`](crate::CallError::TooManyPending) |
 /// | [`connections`](Self::connections) | 10,000 | a further one is closed at once |
+/// | [`incomplete`](Self::incomplete) | 256 MiB of one server | the message is refused: -32000 `Server overloaded`; over HTTP with 503 and `Retry-After`, over a WebSocket with close code 1013 |
 /// | [`Config::call_timeout`] | 30 s | [`CallError::Timeout`](crate::CallError::Timeout) |
 /// | [`Config::drain_timeout`] | 10 s | what still runs is cancelled |
 /// | [`Config::message_timeout`] | 60 s | the connection is closed |
