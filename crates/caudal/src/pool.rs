@@ -66,6 +66,7 @@ pub(crate) fn fit(buffer: &mut BytesMut) {
 
 /// Makes room for `more` bytes behind others, for twice as much as there is if `most`
 /// allows it: then small pieces are not moved often.
+#[cfg(feature = "http")]
 pub(crate) fn grow(pieces: &mut Vec<u8>, more: usize, most: usize) {
     let needed = pieces.len() + more;
     if needed > pieces.capacity() {

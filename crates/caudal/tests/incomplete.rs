@@ -40,7 +40,7 @@ enum Way {
     Fragments,
 }
 
-use Way::{Chunks, Concatenated, Fragments, Frame, Header, Line, Post, Session, Unix};
+use Way::*;
 
 const ALL: [Way; 9] = [
     Line,
