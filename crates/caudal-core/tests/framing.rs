@@ -215,6 +215,40 @@ fn an_oversized_frame_is_never_held_in_memory() {
     }
 }
 
+#[test]
+fn a_refused_frame_is_skipped_and_the_next_one_is_found() {
+    let first = format!(r#"{{"id":7,"result":"{}"}}"#, "x]".repeat(5_000));
+    for framing in ALL {
+        let stream = write(framing, &[&first, "[2]"]);
+        let head = stream.iter().position(|byte| *byte == b'{').unwrap();
+        for at in (head + 1..head + first.len()).step_by(7) {
+            let mut reader = FrameReader::new(framing, 100_000);
+            let (now, later) = stream.split_at(at);
+            reader.push(now);
+            assert_eq!(reader.next_frame(), Ok(None));
+            assert_eq!(reader.refuse(), Err(FrameError::Overloaded));
+            assert_eq!(reader.skipped(), &now[head..at.min(head + 2_048)]);
+            assert!(reader.buffer_mut().capacity() <= 2_048);
+            // There is no more to give up.
+            assert_eq!(reader.refuse(), Ok(()));
+            let mut frames = 0;
+            for piece in later.chunks(999) {
+                reader.push(piece);
+                while let Some(frame) = reader.next_frame().unwrap() {
+                    assert_eq!(frame, b"[2]");
+                    frames += 1;
+                }
+            }
+            assert!(reader.is_empty() && frames == 1, "{framing:?} {at}");
+        }
+    }
+    let told = FrameError::Overloaded.to_wire(ErrorDetail::Minimal);
+    assert_eq!(
+        (told.code.get(), told.message.as_str()),
+        (-32000, "Server overloaded")
+    );
+}
+
 /// Proves: A48, A50
 #[test]
 fn headers_are_read_with_the_tolerated_variations() {

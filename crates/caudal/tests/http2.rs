@@ -487,6 +487,8 @@ async fn served_again(sender: &mut SendRequest<String>) {
     within(served).await;
 }
 
+const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
+
 /// A body of which the rest is yet to come.
 struct Pieces(tokio::sync::mpsc::Receiver<&'static str>);
 
@@ -529,7 +531,6 @@ async fn bodies_that_are_coming_in_are_bounded() {
     assert_eq!(refused.status(), 503);
     assert_eq!(refused.headers()["retry-after"], "1");
     // There is room for a little.
-    const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
     let (little, added) = begin(CALL);
     drop(little);
     assert_eq!(within(added).await.unwrap().unwrap().status(), 200);
@@ -544,6 +545,50 @@ async fn bodies_that_are_coming_in_are_bounded() {
     rest.send(CALL).await.unwrap();
     drop(rest);
     assert_eq!(within(third).await.unwrap().unwrap().status(), 200);
+}
+
+/// The bodies of all connections of a server, that is: small ones, too, since a connection
+/// may have many.
+#[tokio::test]
+async fn bodies_that_are_coming_in_over_many_connections_are_bounded_together() {
+    let mut config = Config::default();
+    config.limits.incomplete = 100_000;
+    let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+    let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
+    let server = serve.await.unwrap();
+    let blank: &'static str = " ".repeat(60_000).leak();
+    let begin = async || {
+        let socket = TcpStream::connect(address(&server)).await.unwrap();
+        let builder = http2::Builder::new(TokioExecutor::new());
+        let opened = builder.handshake(TokioIo::new(socket)).await;
+        let (mut sender, connection) = opened.unwrap();
+        tokio::spawn(connection);
+        let (pieces, body) = tokio::sync::mpsc::channel(10);
+        pieces.try_send(blank).unwrap();
+        let request = post(ADD).map(|_| Pieces(body));
+        (pieces, Box::pin(sender.send_request(request)))
+    };
+    let (mut first, mut second) = (begin().await, begin().await);
+    let (told, rest) = tokio::select! {
+        told = &mut first.1 => (told, second),
+        told = &mut second.1 => (told, first),
+    };
+    let told = told.unwrap();
+    assert_eq!(told.status(), 503);
+    assert_eq!(told.headers()["retry-after"], "1");
+    let text = told.into_body().collect().await.unwrap().to_bytes();
+    let error =
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Server overloaded"}}"#;
+    assert_eq!(text, error);
+    let (pieces, reply) = rest;
+    pieces.send(CALL).await.unwrap();
+    drop(pieces);
+    assert_eq!(within(reply).await.unwrap().status(), 200);
+    // Nothing of those that are over counts.
+    let (pieces, reply) = begin().await;
+    pieces.send(CALL).await.unwrap();
+    drop(pieces);
+    assert_eq!(within(reply).await.unwrap().status(), 200);
 }
 
 /// Bytes of the answers to so many batches, of which nobody takes anything.

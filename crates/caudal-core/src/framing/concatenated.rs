@@ -100,6 +100,13 @@ impl Concatenated {
         }
     }
 
+    /// Skips the value that has begun. What it opens from now on is only counted.
+    pub(super) fn refuse(&mut self, limit: usize) {
+        self.searched = 0;
+        self.length = self.length.max(limit);
+        self.skipping = true;
+    }
+
     /// Whether no value has begun.
     pub(super) fn is_idle(&self) -> bool {
         self.within == Within::Gap

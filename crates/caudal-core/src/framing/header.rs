@@ -133,6 +133,17 @@ impl Header {
         Step::Fault { error, used: head }
     }
 
+    /// Skips the body that has begun, of which `have` bytes are there; returns whether one
+    /// has.
+    pub(super) const fn refuse(&mut self, have: usize) -> bool {
+        match self.stage {
+            Stage::Body(length) => self.stage = Stage::Skip(length.saturating_sub(have) as u64),
+            Stage::TooLarge(length) => self.stage = Stage::Skip(length.saturating_sub(have as u64)),
+            Stage::Headers | Stage::Skip(_) | Stage::Seek { .. } => return false,
+        }
+        true
+    }
+
     /// Whether no frame has begun.
     pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Headers && !self.begun

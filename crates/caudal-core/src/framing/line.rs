@@ -29,6 +29,12 @@ impl Line {
         self.line(buffer.get(..end).unwrap_or_default(), used, limit)
     }
 
+    /// Skips the line that has begun.
+    pub(super) const fn refuse(&mut self) {
+        self.searched = 0;
+        self.skipping = true;
+    }
+
     /// Whether no line is being skipped.
     pub(super) const fn is_idle(&self) -> bool {
         !self.skipping

@@ -30,7 +30,7 @@ use thiserror::Error;
 
 use crate::decode::DecodeError;
 use crate::encode::{Output, or_restore};
-use crate::error::JsonRpcError;
+use crate::error::{ErrorCode, JsonRpcError};
 use crate::policy::ErrorDetail;
 
 /// So much of a frame that is skipped can be looked at: an id may have 1 KiB.
@@ -125,6 +125,11 @@ pub enum FrameError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The reader holds too many bytes of unfinished frames, of this connection or of
+    /// others: [`FrameReader::refuse`]. The frame is skipped as it arrives, like one that
+    /// is too large.
+    #[error("there is no room for the frame")]
+    Overloaded,
     /// A line between frames that is no header, or the part of a line before its
     /// `Content-Length: N`: a print that went astray. It is dropped.
     #[error("not a header: {line:?}")]
@@ -171,8 +176,8 @@ impl FrameError {
     /// Whether the place of the next frame is lost.
     ///
     /// - `false`: tell the other side where an answer is owed (an oversized
-    ///   frame that is no response is -32600 `Request payload too large`), and
-    ///   read on.
+    ///   frame that is no response is -32600 `Request payload too large`, a
+    ///   refused one -32000 `Server overloaded`), and read on.
     /// - `true`: close the connection; reading on returns this error again.
     ///
     /// ```
@@ -185,6 +190,7 @@ impl FrameError {
     pub const fn is_fatal(&self) -> bool {
         match self {
             Self::TooLarge { .. }
+            | Self::Overloaded
             | Self::StrayLine { .. }
             | Self::EmptyBody
             | Self::WrongCharset { .. }
@@ -214,6 +220,9 @@ impl FrameError {
         match (self, detail) {
             (Self::TooLarge { limit }, _) => {
                 DecodeError::TooLarge { limit: *limit }.to_wire(detail)
+            }
+            (Self::Overloaded, _) => {
+                JsonRpcError::new(ErrorCode::SERVER_OVERLOADED, "Server overloaded")
             }
             (_, ErrorDetail::Minimal) => JsonRpcError::parse_error(),
             (_, ErrorDetail::Full) => JsonRpcError::parse_error()

@@ -174,9 +174,10 @@ impl FrameReader {
         self.buffer.get(self.current.clone()).unwrap_or_default()
     }
 
-    /// The first bytes of a frame that is too large, 2 KiB of them at most:
-    /// from when [`TooLarge`](FrameError::TooLarge) is returned until the next
-    /// call that changes something. Empty otherwise.
+    /// The first bytes of a frame that is too large or [refused](Self::refuse), 2 KiB
+    /// of them at most: from when [`TooLarge`](FrameError::TooLarge) or
+    /// [`Overloaded`](FrameError::Overloaded) is returned until the next call that
+    /// changes something. Empty otherwise.
     ///
     /// They tell whether it was a response, and to which call:
     /// [`answers_in`](crate::decode::answers_in).
@@ -246,6 +247,46 @@ impl FrameReader {
     /// ```
     pub fn finish(&mut self) -> Result<Option<&[u8]>, FrameError> {
         Ok(self.advance_last()?.then(|| self.frame()))
+    }
+
+    /// Gives up the frame that has begun and is not whole, and frees its memory. The
+    /// rest of it is skipped as it arrives, and the next frame is found. Call it after
+    /// [`advance`](Self::advance) has returned `false`.
+    ///
+    /// # Errors
+    /// [`FrameError::Overloaded`], which tells the sender. `Ok` if no frame has begun
+    /// whose bytes are held.
+    ///
+    /// ```
+    /// use caudal_core::{FrameError, FrameReader, Framing};
+    ///
+    /// let mut frames = FrameReader::new(Framing::Line, 1024);
+    /// frames.push(b"[1, 2");
+    /// assert_eq!(frames.next_frame(), Ok(None));
+    /// assert_eq!(frames.refuse(), Err(FrameError::Overloaded));
+    /// frames.push(b", 3]\n[4]\n");
+    /// assert_eq!(frames.next_frame(), Ok(Some(&b"[4]"[..])));
+    /// ```
+    pub fn refuse(&mut self) -> Result<(), FrameError> {
+        self.release();
+        let have = self.buffer.len();
+        if have == 0 || self.dead.is_some() {
+            return Ok(());
+        }
+        match &mut self.state {
+            State::Line(line) => line.refuse(),
+            State::Header(header) => {
+                if !header.refuse(have) {
+                    return Ok(());
+                }
+            }
+            State::Concatenated(values) => values.refuse(self.limit),
+        }
+        self.buffer.truncate(HEAD);
+        self.buffer = BytesMut::from(&*self.buffer);
+        // It is let go of with the next look, like a frame.
+        self.used = self.buffer.len();
+        Err(FrameError::Overloaded)
     }
 
     /// Whether no frame has begun: nothing is held, and nothing is being

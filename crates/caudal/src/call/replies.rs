@@ -206,10 +206,15 @@ impl<'o> Replies<'o> {
     /// Answers a frame that could not be read.
     pub(crate) fn bad_frame(&mut self, error: &FrameError) {
         let stats = self.caller.stats();
-        stats.invalid();
-        tracing::debug!(target: "caudal", %error, "a frame is not valid");
-        let is_too_large = matches!(error, FrameError::TooLarge { .. });
-        if is_too_large || self.caller.incoming().answers_unreadable(stats) {
+        if matches!(error, FrameError::Overloaded) {
+            stats.overloaded();
+            tracing::debug!(target: "caudal", "a message was refused: there is no room for it");
+        } else {
+            stats.invalid();
+            tracing::debug!(target: "caudal", %error, "a frame is not valid");
+        }
+        let is_refused = matches!(error, FrameError::TooLarge { .. } | FrameError::Overloaded);
+        if is_refused || self.caller.incoming().answers_unreadable(stats) {
             self.write_error(Id::NULL, &error.to_wire(self.detail()));
         }
     }

@@ -30,7 +30,13 @@ pub(crate) fn take() -> BytesMut {
 /// that has not come from here.
 pub(crate) fn give(mut buffer: BytesMut) {
     debug_assert!(buffer.is_empty(), "its bytes would be lost");
-    if !buffer.try_reclaim(SIZE) || buffer.capacity() > SIZE * 4 {
+    if !buffer.try_reclaim(SIZE) {
+        return;
+    }
+    if buffer.capacity() != SIZE {
+        front(&mut buffer);
+    }
+    if buffer.capacity() > SIZE * 4 {
         return;
     }
     FREE.with_borrow_mut(|free| {
@@ -38,6 +44,35 @@ pub(crate) fn give(mut buffer: BytesMut) {
             free.push(buffer);
         }
     });
+}
+
+/// Moves what is in a buffer to its front, if that costs little: then its capacity is all
+/// the memory that it has.
+pub(crate) fn front(buffer: &mut BytesMut) {
+    let _ = buffer.try_reclaim(buffer.capacity() - buffer.len() + 1);
+}
+
+/// Moves the beginning of a message out of a buffer that is far too large for it: the rest
+/// may take long.
+#[cold]
+pub(crate) fn fit(buffer: &mut BytesMut) {
+    if buffer.len() <= SIZE && buffer.try_reclaim(2 * SIZE) {
+        let mut usual = BytesMut::with_capacity(SIZE);
+        usual.extend_from_slice(buffer);
+        buffer.clear();
+        give(std::mem::replace(buffer, usual));
+    }
+}
+
+/// Makes room for `more` bytes behind others, for twice as much as there is if `most`
+/// allows it: then small pieces are not moved often.
+#[cfg(feature = "http")]
+pub(crate) fn grow(pieces: &mut Vec<u8>, more: usize, most: usize) {
+    let needed = pieces.len() + more;
+    if needed > pieces.capacity() {
+        let room = (pieces.capacity() * 2).min(most).max(needed);
+        pieces.reserve_exact(room - pieces.len());
+    }
 }
 
 /// Gives an empty buffer back, unless it is so small that it may as well stay where it is

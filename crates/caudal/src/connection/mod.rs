@@ -16,6 +16,7 @@ pub(crate) mod deadline;
 mod deferred;
 mod id_index;
 pub(crate) mod incoming;
+pub(crate) mod incomplete;
 mod lifecycle;
 mod outgoing;
 mod output;

@@ -443,15 +443,18 @@ impl Sender {
     /// returns false if it is no response.
     #[cold]
     pub(super) fn settle_oversized(&self, error: &FrameError, head: &[u8]) -> bool {
-        let FrameError::TooLarge { limit } = *error else {
-            return false;
+        let detail = self.config.policy.error_detail;
+        let fail: &dyn Fn() -> CallError = match *error {
+            FrameError::TooLarge { limit } => &move || CallError::TooLarge { limit },
+            FrameError::Overloaded => &|| error.to_wire(detail).into(),
+            _ => return false,
         };
         let is_response = answers_in(head, &self.config.policy, |id| {
-            self.settle_id(id, Err(CallError::TooLarge { limit }));
+            self.settle_id(id, Err(fail()));
         });
         if is_response {
             self.stats.invalid();
-            tracing::debug!(target: "caudal", %error, "a response is too large");
+            tracing::debug!(target: "caudal", %error, "a response was skipped");
         }
         is_response
     }

@@ -63,7 +63,11 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body
 
 /// Refuses what there is no room for now.
 pub(crate) fn later(text: impl Into<Bytes>) -> Response<Body> {
-    let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, text);
+    soon(plain(StatusCode::SERVICE_UNAVAILABLE, text))
+}
+
+/// Lets the client of a response come again soon.
+fn soon(mut response: Response<Body>) -> Response<Body> {
     let soon = HeaderValue::from_static("1");
     response.headers_mut().insert(RETRY_AFTER, soon);
     response

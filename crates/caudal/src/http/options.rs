@@ -37,6 +37,7 @@ use crate::extensions::Extensions;
 /// | ids that POSTs of one session wait for | 4 MiB, 256 bytes for each among them; in all [`session_bytes`](Self::session_bytes) | -32000 `Server overloaded` |
 /// | POSTs that wait for room in a session | [`Limits::queue`](crate::Limits::queue), and as much of one caller and of all as they may hold | 503 |
 /// | bodies that come in over one connection of HTTP/2 | [`Limits::queue`](crate::Limits::queue) | 503 |
+/// | bodies that come in over all connections | [`Limits::incomplete`](crate::Limits::incomplete) | 503 |
 /// | [`replay`](Self::replay) | 256 KiB a session | older events but the last are forgotten, and a gap is reported |
 /// | [`ping_timeout`](Self::ping_timeout) | 10 s | the WebSocket is closed |
 #[derive(Clone)]

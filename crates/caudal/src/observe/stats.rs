@@ -17,7 +17,8 @@ pub struct Stats {
     pub notifications_served: u64,
     /// How many of both ended in an error.
     pub errors: u64,
-    /// Requests that were refused because too many were in flight.
+    /// Requests that were refused because too many were in flight, and messages for which
+    /// [`Limits::incomplete`](crate::Limits::incomplete) left no room.
     pub overloaded: u64,
     /// Messages and frames that were not valid.
     pub invalid: u64,

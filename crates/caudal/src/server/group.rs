@@ -19,6 +19,7 @@ use crate::call::Caller;
 use crate::call::lone::LoneOrigin;
 use crate::config::Config;
 use crate::connection::deadline::after;
+use crate::connection::incomplete::Incomplete;
 use crate::connection::{self, Command, Connection};
 use crate::extensions::Extensions;
 use crate::observe::stats::Stats;
@@ -46,6 +47,8 @@ pub(crate) struct ConnectionGroup {
     /// By when what still runs is to end, once that is known.
     deadline: Mutex<Option<Instant>>,
     connections: Mutex<Connections>,
+    /// Memory of messages that are not complete yet.
+    pub(crate) incomplete: Arc<Incomplete>,
     /// How much there is that [`wait`](Self::wait) waits for.
     held: watch::Sender<usize>,
 }
@@ -119,6 +122,7 @@ impl ConnectionGroup {
         router.detached = Arc::default();
         Arc::new(Self {
             router: Arc::new(router),
+            incomplete: Incomplete::new(config.limits.incomplete),
             config: Arc::new(config),
             stop: CancellationToken::new(),
             stopping: AtomicBool::new(false),

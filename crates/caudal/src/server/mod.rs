@@ -14,6 +14,7 @@ use self::group::{ConnectionGroup, GroupGuard};
 use super::http;
 use super::transport;
 use crate::config::Config;
+use crate::connection::incomplete::Share;
 use crate::endpoint::{Address, Endpoint, EndpointError};
 use crate::error::Error;
 use crate::observe::stats::Stats;
@@ -117,7 +118,8 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
         Address::Stdio => {
             let stdio = transport::stdio(framing, max_message).map_err(failed)?;
             let hub = ConnectionGroup::new(router, config);
-            hub.start(Box::new(stdio));
+            let share = Share::of_connection(&hub.incomplete);
+            hub.start(Box::new(stdio.with_share(share)));
             return Ok(Server::new(endpoint, hub));
         }
         Address::Tcp { host, port } => {
@@ -171,7 +173,7 @@ async fn accept(hub: GroupGuard, listener: Listener, framing: Framing) {
     let limit = hub.config.policy.max_message;
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept(framing, limit) => accepted,
+            accepted = listener.accept(framing, limit, Share::of_connection(&hub.incomplete)) => accepted,
             () = hub.stop.cancelled() => break,
         };
         match accepted {

@@ -22,8 +22,9 @@ use super::body::{Body, ReadError, Room, Whole};
 use super::status::Reply;
 use crate::call::lone::{self, LoneExchange, LoneOrigin};
 use crate::config::Config;
+use crate::connection::incomplete::Share;
 use crate::http::options::Options;
-use crate::http::{JSON, json, later, plain};
+use crate::http::{JSON, json, plain, soon};
 use crate::observe::stats::Stats;
 use crate::peer::Peer;
 use crate::router::Router;
@@ -234,10 +235,8 @@ impl Http {
             let next = match wait {
                 Wait::Other => Ok(self.other(&caller, head, body.as_mut()).await.into()),
                 Wait::Body(whole) => {
-                    let config = &self.shared.hub.config;
-                    let (limit, time) = (config.policy.max_message, config.message_timeout);
-                    let read = body::read_on(body.as_mut(), whole, limit, time, self.room());
-                    let read = read.await;
+                    let limit = self.shared.hub.config.policy.max_message;
+                    let read = self.read_on(head, body.as_mut(), whole, limit).await;
                     self.take(caller, held, head, read)
                 }
                 #[cfg(feature = "session")]
@@ -340,6 +339,30 @@ impl Http {
         }
     }
 
+    /// Reads what is left of a body, of `limit` bytes at most.
+    async fn read_on<B: http_body::Body>(
+        &self,
+        head: &Parts,
+        body: Pin<&mut B>,
+        whole: Whole,
+        limit: usize,
+    ) -> Result<Bytes, ReadError> {
+        let time = self.shared.hub.config.message_timeout;
+        body::read_on(body, whole, limit, time, self.room(head.version)).await
+    }
+
+    /// Reads a body of `limit` bytes at most.
+    #[cfg(feature = "webhook")]
+    pub(crate) async fn read<B: http_body::Body>(
+        &self,
+        head: &Parts,
+        body: B,
+        limit: usize,
+    ) -> Result<Bytes, ReadError> {
+        let whole = Whole::default();
+        self.read_on(head, pin!(body), whole, limit).await
+    }
+
     /// The answer to a POST whose body was not read.
     #[cold]
     fn unread(&self, error: &ReadError) -> Response<Body> {
@@ -347,16 +370,22 @@ impl Http {
             ReadError::TooLarge => self.too_large(),
             ReadError::Slow => plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
             ReadError::Broken => plain(StatusCode::BAD_REQUEST, "the body could not be read\n"),
-            ReadError::NoRoom => later("too much comes in at once\n"),
+            ReadError::NoRoom => self.overloaded(),
         }
     }
 
-    /// What bodies may hold while they come in. What is mounted knows no connections.
-    fn room(&self) -> Room<'_> {
-        let most = self.shared.hub.config.limits.queue;
+    /// What bodies may hold while they come in. What is mounted knows no connections, and
+    /// over HTTP/2 one may have many.
+    fn room(&self, version: Version) -> Room<'_> {
+        let hub = &self.shared.hub;
+        let share = match self.remote.is_some() && version != Version::HTTP_2 {
+            true => Share::of_connection(&hub.incomplete),
+            false => Share::of(&hub.incomplete),
+        };
+        let room = Room::of(share);
         match self.remote {
-            Some(_) => Room::of(&self.bodies, most),
-            None => Room::default(),
+            Some(_) => room.within(&self.bodies, hub.config.limits.queue),
+            None => room,
         }
     }
 
@@ -399,6 +428,13 @@ impl Http {
             Some(policy) => policy.status(Reply { text, default }),
             None => default,
         }
+    }
+
+    /// Refuses a body that there is no room for.
+    pub(crate) fn overloaded(&self) -> Response<Body> {
+        self.origin.stats.overloaded();
+        let error = FrameError::Overloaded.to_wire(self.origin.config.policy.error_detail);
+        soon(json(StatusCode::SERVICE_UNAVAILABLE, refusal(&error)))
     }
 
     fn too_large(&self) -> Response<Body> {

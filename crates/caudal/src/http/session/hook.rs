@@ -17,7 +17,7 @@ use super::{Reader, Sessions, head, named, not_found};
 use crate::call::Caller;
 use crate::call::lone::LoneExchange;
 use crate::connection::deadline::after;
-use crate::http::{Body, Http, ReadError, has_json, json, not_json, plain, read};
+use crate::http::{Body, Http, ReadError, has_json, json, not_json, plain};
 use crate::peer::Peer;
 use crate::server::group::ConnectionGroup;
 
@@ -38,7 +38,7 @@ impl Sessions {
         if !has_json(&head.headers) {
             return not_json();
         }
-        let body = match read(body, BODY, http.hub().config.message_timeout).await {
+        let body = match http.read(head, body, BODY).await {
             Ok(body) => body,
             Err(ReadError::TooLarge) => {
                 return plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n");
@@ -46,7 +46,8 @@ impl Sessions {
             Err(ReadError::Slow) => {
                 return plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n");
             }
-            Err(ReadError::Broken | ReadError::NoRoom) => {
+            Err(ReadError::NoRoom) => return http.overloaded(),
+            Err(ReadError::Broken) => {
                 return plain(StatusCode::BAD_REQUEST, "the body could not be read\n");
             }
         };

@@ -17,6 +17,7 @@ use super::frames::Role;
 use super::key;
 use super::socket::WebSocket;
 use crate::call::lone::LoneExchange;
+use crate::connection::incomplete::Share;
 use crate::extensions::Extensions;
 use crate::http::{Body, Http, Lasting, bare, plain};
 use crate::server::group::GroupGuard;
@@ -99,6 +100,7 @@ where
     let socket = WebSocket::new(io, Role::Server, limit)
         .with_input(read)
         .with_pings(guest.pings.0, guest.pings.1)
+        .with_share(Share::of_connection(&hub.incomplete))
         .with_remote(guest.remote)
         .with_lasting(guest.counted);
     if !has_room {

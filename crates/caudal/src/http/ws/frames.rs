@@ -9,6 +9,7 @@ use caudal_core::{CloseReason, FrameError};
 use super::goodbye::{Broken, Goodbye};
 use super::mask::apply;
 use crate::connection::buffers;
+use crate::connection::incomplete::{Share, UNCOUNTED};
 use crate::transport::ReceiveError;
 
 #[cfg(test)]
@@ -87,7 +88,11 @@ pub(super) enum Violation {
 /// Why no frame can be read any more.
 #[derive(Debug)]
 pub(super) enum Fault {
-    TooLarge { limit: usize },
+    TooLarge {
+        limit: usize,
+    },
+    /// The server has no room for the rest of the message.
+    NoRoom,
     Broken(Broken),
 }
 
@@ -107,6 +112,7 @@ impl From<Fault> for ReceiveError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::TooLarge { limit } => Self::Fatal(FrameError::TooLarge { limit }),
+            Fault::NoRoom => Self::Fatal(FrameError::Overloaded),
             Fault::Broken(broken) => Self::Closed(CloseReason::failed(broken)),
         }
     }
@@ -138,6 +144,8 @@ pub(super) struct Frames {
     open: Option<Opcode>,
     /// Its pieces. It is lent if it is there and not open.
     pieces: Vec<u8>,
+    /// Memory that the server counts.
+    share: Share,
 }
 
 impl Frames {
@@ -152,7 +160,13 @@ impl Frames {
             current: 0..0,
             open: None,
             pieces: Vec::new(),
+            share: Share::default(),
         }
+    }
+
+    /// Counts its memory as a part of what a server has.
+    pub(super) fn count(&mut self, share: Share) {
+        self.share = share;
     }
 
     /// Whether a message has begun to come in and is not whole yet.
@@ -310,13 +324,7 @@ impl Frames {
     fn add_piece(&mut self, header: &Header) -> Result<bool, Fault> {
         let kind = *self.open.get_or_insert(header.opcode);
         let piece = self.input.get(self.current.clone()).unwrap_or_default();
-        let needed = self.pieces.len() + piece.len();
-        if needed > self.pieces.capacity() {
-            // At least twice as much, so that small pieces are not moved often.
-            let room = (self.pieces.capacity() * 2).min(self.max_message);
-            let more = room.max(needed) - self.pieces.len();
-            self.pieces.reserve_exact(more);
-        }
+        buffers::grow(&mut self.pieces, piece.len(), self.max_message);
         self.pieces.extend_from_slice(piece);
         self.current = 0..0;
         if header.is_last {
@@ -343,13 +351,32 @@ impl Frames {
         &mut self.input
     }
 
-    /// Gives the buffer back, if there is nothing in it.
-    pub(super) fn rest(&mut self) {
+    /// Gives the buffer back, if there is nothing in it, and counts what a message that is
+    /// not whole takes.
+    ///
+    /// # Errors
+    /// The server has no room for it. It is dropped, and no frame can follow.
+    pub(super) fn rest(&mut self) -> Result<(), Fault> {
         self.release();
         if self.start == self.input.len() {
             self.forget();
             buffers::give(std::mem::take(&mut self.input));
+        } else if self.input.capacity() > UNCOUNTED
+            && self.input.len() - self.start <= buffers::SIZE
+        {
+            self.move_to_front();
+            buffers::fit(&mut self.input);
         }
+        if self
+            .share
+            .set(self.input.capacity() + self.pieces.capacity())
+        {
+            return Ok(());
+        }
+        self.forget();
+        (self.input, self.pieces, self.open) = Default::default();
+        self.share.set(0);
+        Err(Fault::NoRoom)
     }
 
     /// Forgets all that came in and was not looked at.
