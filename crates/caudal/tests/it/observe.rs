@@ -1,0 +1,414 @@
+//! What is seen from outside: spans, logs, figures, the wire, statistics.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test may"
+)]
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::support::{Log, Raw};
+use caudal::transport::Stream;
+use caudal::{Config, Direction, Framing, JsonRpcError, Peer, Redacted, Router};
+use serde_json::json;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Metadata, Subscriber};
+
+/// Writes down spans and events as one line each.
+struct Recorder(Log, Mutex<Vec<String>>);
+
+struct Line<'a>(&'a mut String);
+
+impl Visit for Line<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.push_str(&format!(" {field}={value:?}"));
+    }
+}
+
+impl Subscriber for Recorder {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("caudal")
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut line = span.metadata().name().to_owned();
+        span.record(&mut Line(&mut line));
+        let mut spans = self.1.lock().unwrap();
+        spans.push(line);
+        Id::from_u64(spans.len() as u64)
+    }
+
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        let mut spans = self.1.lock().unwrap();
+        values.record(&mut Line(&mut spans[span.into_u64() as usize - 1]));
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = event.metadata().level().to_string();
+        event.record(&mut Line(&mut line));
+        self.0.add(line);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// What is logged on this thread, while the guard lives.
+///
+/// Every test of this file listens. A place that logs is looked at once, when a thread
+/// first comes to it; if nobody listened then, and somebody begins to at that very moment,
+/// it may stay silent for good.
+fn listen() -> (Log, DefaultGuard) {
+    let log = Log::default();
+    let recorder = Recorder(log.clone(), Mutex::default());
+    (log, tracing::subscriber::set_default(recorder))
+}
+
+/// Proves: A39, A82
+#[tokio::test]
+async fn spans_and_logs_say_what_happened() {
+    let log = Log::default();
+    let recorder = Arc::new(Recorder(log.clone(), Mutex::default()));
+    let guard = tracing::subscriber::set_default(Arc::clone(&recorder));
+    let router = Router::new()
+        .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .method("later", || async {
+            tokio::task::yield_now().await;
+            Ok(())
+        })
+        .method("panic", |(): ()| -> Result<(), JsonRpcError> {
+            panic!("secret")
+        });
+    let (peer, server) = Peer::pair(Router::new(), router);
+    peer.call::<_, i64>("add", (1, 2)).await.unwrap();
+    peer.call::<_, ()>("later", ()).await.unwrap();
+    let error = peer.call::<_, ()>("panic", ()).await.unwrap_err();
+    let caudal::CallError::Remote(error) = error else {
+        panic!("{error:?}")
+    };
+    let correlation = error.data.unwrap()["correlation"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let late = peer
+        .call::<_, ()>("add", (1,))
+        .timeout(Duration::from_millis(1))
+        .await;
+    assert!(late.is_err());
+    drop((peer, server));
+    drop(guard);
+    let spans = recorder.1.lock().unwrap().clone();
+    let has = |parts: &[&str]| {
+        spans
+            .iter()
+            .any(|span| parts.iter().all(|part| span.contains(part)))
+    };
+    assert!(has(&["connection", r#"remote="memory""#]), "{spans:?}");
+    assert!(
+        has(&["call", r#"method="add""#, r#"id="1""#, r#"outcome="ok""#]),
+        "{spans:?}"
+    );
+    assert!(
+        has(&["call", r#"method="later""#, r#"outcome="ok""#]),
+        "{spans:?}"
+    );
+    assert!(
+        has(&["call", r#"method="panic""#, r#"outcome="error""#]),
+        "{spans:?}"
+    );
+    // The log has the cause under the number that was sent.
+    let events = log.take();
+    let logged = events
+        .iter()
+        .find(|event| event.contains(&correlation))
+        .unwrap();
+    assert!(
+        logged.starts_with("ERROR") && logged.contains("panic: secret"),
+        "{logged}"
+    );
+    // The span of a call is for DEBUG alone.
+    assert!(logged.contains(r#"method="panic""#), "{logged}");
+}
+
+#[tokio::test]
+async fn an_internal_error_is_logged_with_all_its_sources() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("the order could not be stored")]
+    struct StoreError(#[source] std::io::Error);
+    struct Bad;
+    impl serde::Serialize for Bad {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("no such shape"))
+        }
+    }
+    let (log, _guard) = listen();
+    let router = Router::new()
+        .method("store", || {
+            let disk = std::io::Error::other("disk 7 is gone");
+            Err::<(), _>(caudal::internal(StoreError(disk)))
+        })
+        .method("bad", || Ok(Bad))
+        .method("late", || async {
+            tokio::task::yield_now().await;
+            Ok(Bad)
+        });
+    let (peer, _server) = Peer::pair(Router::new(), router);
+    for (method, cause) in [
+        (
+            "store",
+            "cause=the order could not be stored: disk 7 is gone",
+        ),
+        (
+            "bad",
+            "cause=the value could not be serialised: no such shape",
+        ),
+        (
+            "late",
+            "cause=the value could not be serialised: no such shape",
+        ),
+    ] {
+        let error = peer.call::<_, ()>(method, ()).await.unwrap_err();
+        let caudal::CallError::Remote(error) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(error.code, -32603);
+        let number = error.data.unwrap()["correlation"].to_string();
+        let events = log.take();
+        let logged = events
+            .iter()
+            .find(|event| event.starts_with("ERROR"))
+            .unwrap();
+        assert!(logged.contains(number.trim_matches('"')), "{logged}");
+        assert!(logged.contains(cause), "{logged}");
+        // A constructor cannot know for whom it is called; who answers with it does.
+        let names = |event: &&String| {
+            event.starts_with("ERROR")
+                && event.contains(number.trim_matches('"'))
+                && event.contains(&format!("method={method:?}"))
+                && event.contains("id=\"")
+        };
+        assert_eq!(events.iter().filter(names).count(), 1, "{events:?}");
+        let errors = events.iter().filter(|event| event.starts_with("ERROR"));
+        assert_eq!(
+            errors.count(),
+            1 + usize::from(method == "store"),
+            "{events:?}"
+        );
+    }
+}
+
+/// The same where layers have seen the result, and where nobody is answered.
+#[tokio::test]
+async fn who_has_failed_is_logged_whatever_came_between() {
+    let (log, _guard) = listen();
+    let fails = |_: [String; 1]| Err::<(), _>(caudal::internal("disk 7 is gone"));
+    let router = Router::new()
+        .method("layered", fails)
+        .notification("told", fails)
+        .layer(caudal::middleware(|call, next: caudal::Next| {
+            next.run(call)
+        }));
+    let (peer, _server) = Peer::pair(Router::new(), router);
+    peer.notify("told", ["secret"]).await.unwrap();
+    peer.call::<_, ()>("layered", ["secret"]).await.unwrap_err();
+    let events = log.take();
+    for method in ["layered", "told"] {
+        let method = format!("method={method:?}");
+        let named = |event: &&String| event.starts_with("ERROR") && event.contains(&method);
+        assert_eq!(events.iter().filter(named).count(), 1, "{events:?}");
+    }
+    assert!(!events.iter().any(|event| event.contains("secret")));
+}
+
+/// Nobody answers a notification, so the log is where its fault is found; but its
+/// sender cannot make the log loud.
+#[tokio::test]
+async fn a_notification_that_failed_is_logged_with_the_reason() {
+    let (log, _guard) = listen();
+    let router = Router::new()
+        .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .notification("refuse", || Err::<(), _>(JsonRpcError::new(7, "not today")));
+    let mut config = Config::default();
+    config.policy.error_detail = caudal::ErrorDetail::Minimal;
+    let (peer, mut raw) = Raw::serve(router, config);
+    let long = "x".repeat(200);
+    for (method, params) in [("add", "[1]"), ("refuse", "[]"), (&*long, "[]")] {
+        raw.send(&format!(
+            r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#
+        ))
+        .await;
+    }
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#)
+        .await;
+    raw.line().await;
+    drop(peer);
+    let events = log.take();
+    let has = |method: &str, reason: &str| {
+        events.iter().any(|event| {
+            event.starts_with("DEBUG")
+                && event.contains(&format!("method={method:?}"))
+                && event.contains(reason)
+        })
+    };
+    assert!(has("add", "expected 2 params, found 1"), "{events:?}");
+    assert!(has("refuse", "not today (code 7)"), "{events:?}");
+    assert!(has(&"x".repeat(128), "Method not found"), "{events:?}");
+    assert!(!events.iter().any(|event| event.starts_with("WARN")));
+}
+
+/// Proves: A39
+#[tokio::test(start_paused = true)]
+async fn a_timeout_is_logged() {
+    let (log, _guard) = listen();
+    let (peer, _raw) = Raw::serve(Router::new(), Config::default());
+    peer.call::<_, ()>("never", ()).await.unwrap_err();
+    let events = log.take();
+    assert!(
+        events
+            .iter()
+            .any(|e| e.contains("no answer came in time") && e.contains("id=1")),
+        "{events:?}"
+    );
+    let named = |e: &String| e.contains("no answer came in time") && e.contains("never");
+    assert!(events.iter().any(named), "{events:?}");
+}
+
+#[tokio::test]
+async fn the_tap_sees_every_message_and_no_secret() {
+    let _listening = listen();
+    let log = Log::default();
+    let seen = log.clone();
+    let mut config = Config::default();
+    config.tap = Some(Arc::new(Redacted::new(
+        ["password"],
+        move |direction: Direction, message: &str| {
+            seen.add(format!("{direction} {message}"));
+        },
+    )));
+    let router = Router::new().method("login", |_: serde_json::Value| async {
+        tokio::task::yield_now().await;
+        Ok("in")
+    });
+    let (peer, mut raw) = Raw::serve(router, config);
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"login","params":{"password":"hunter2","n":[{"password":7}]}}"#).await;
+    raw.line().await;
+    raw.send("not json").await;
+    raw.line().await;
+    peer.notify("n", json!({"password": "x"})).await.unwrap();
+    raw.line().await;
+    let call = peer.call::<_, i64>("m", ());
+    let answer = async {
+        let id = raw.json().await["id"].clone();
+        raw.send(&json!({"jsonrpc": "2.0", "id": id, "result": 1}).to_string())
+            .await;
+    };
+    tokio::join!(call.into_future(), answer).0.unwrap();
+    let lines = log.take();
+    assert_eq!(
+        lines[0],
+        r#"<-- {"id":1,"jsonrpc":"2.0","method":"login","params":{"n":[{"password":"***"}],"password":"***"}}"#
+    );
+    assert_eq!(lines[1], r#"--> {"id":1,"jsonrpc":"2.0","result":"in"}"#);
+    assert_eq!(lines[2], "<-- (8 bytes, not JSON)");
+    assert!(lines[3].starts_with("--> ") && lines[3].contains("-32700"));
+    assert_eq!(
+        lines[4],
+        r#"--> {"jsonrpc":"2.0","method":"n","params":{"password":"***"}}"#
+    );
+    assert_eq!(lines[5], r#"--> {"id":1,"jsonrpc":"2.0","method":"m"}"#);
+    assert_eq!(lines[6], r#"<-- {"id":1,"jsonrpc":"2.0","result":1}"#);
+    assert_eq!(lines.len(), 7);
+}
+
+use std::future::IntoFuture;
+
+/// Proves: A75
+#[tokio::test]
+async fn statistics_count_what_was_done() {
+    let _listening = listen();
+    let router = Router::new()
+        .method("add", |(a, b): (i64, i64)| Ok(a + b))
+        .notification("n", || ());
+    let (server, mut raw) = Raw::serve(router, Config::default());
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#)
+        .await;
+    raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"nope"}"#)
+        .await;
+    raw.send(r#"{"jsonrpc":"2.0","method":"n"}"#).await;
+    raw.send("garbage").await;
+    raw.send(r#"{"jsonrpc":"2.0","id":9,"result":1}"#).await;
+    for _ in 0..3 {
+        raw.line().await;
+    }
+    server.notify("hello", ()).await.unwrap();
+    raw.line().await;
+    let stats = server.stats();
+    assert_eq!((stats.requests_served, stats.notifications_served), (2, 1));
+    assert_eq!((stats.errors, stats.invalid, stats.late_replies), (1, 1, 1));
+    assert_eq!((stats.notifications, stats.calls), (1, 0));
+    assert!(
+        stats.bytes_received > 150 && stats.bytes_sent > 150,
+        "{stats:?}"
+    );
+}
+
+struct Bad;
+impl serde::Serialize for Bad {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("no"))
+    }
+}
+struct Panics;
+impl serde::Serialize for Panics {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        panic!("no")
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_does_not_serialise_is_one_request_and_one_error() {
+    let _listening = listen();
+    for method in ["bad", "panics"] {
+        let router = Router::new()
+            .method("bad", || Ok(Bad))
+            .method("panics", || Ok(Panics));
+        let (peer, server) = Peer::pair(Router::new(), router);
+        let failed: Result<(), _> = peer.call(method, ()).await;
+        failed.unwrap_err();
+        let stats = server.stats();
+        assert_eq!((stats.requests_served, stats.errors), (1, 1), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_result_is_of_another_type_has_failed() {
+    let _listening = listen();
+    let (peer, _server) = Peer::pair(Router::new(), Router::new().method("text", || Ok("text")));
+    let number: Result<u32, _> = peer.call("text", ()).await;
+    number.unwrap_err();
+    assert_eq!((peer.stats().calls, peer.stats().calls_failed), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_behind_one_that_was_partly_sent_are_counted_as_dropped() {
+    let _listening = listen();
+    for framing in [Framing::Line, Framing::Header] {
+        let (here, _there) = tokio::io::duplex(16);
+        let peer = Peer::start(Stream::new(here, framing, 1 << 20), Router::new());
+        for _ in 0..10 {
+            peer.notify("lost", ()).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        peer.close();
+        peer.closed().await;
+        assert_eq!(peer.stats().dropped, 10, "{framing:?}");
+    }
+}
