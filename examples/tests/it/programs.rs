@@ -11,14 +11,10 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-use crate::support::example;
+use crate::support::{LIMIT, eventually, example};
 use caudal_core::{FrameReader, Framing};
 use serde_json::{Value, json};
-
-/// Nothing may take longer; the machine may be busy.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// A program that runs; it is killed if the test ends before it.
 struct Program {
@@ -105,14 +101,7 @@ impl Program {
 
     /// Waits for its end: how it ended, what else it wrote, and its stderr.
     fn end(&mut self) -> (ExitStatus, Vec<String>, String) {
-        let began = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(began.elapsed() < LIMIT, "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        };
+        let status = eventually("it ends", || self.child.try_wait().unwrap());
         let stderr = self.stderr.take().unwrap().join().unwrap();
         (status, self.frames.iter().collect(), stderr)
     }
@@ -385,7 +374,6 @@ fn a_search_is_cancelled_at_once_and_the_session_goes_on() {
     let params = json!({"query": "", "workDoneToken": "search"});
     server.request(7, "workspace/symbol", params);
     assert_eq!(server.receive()["params"]["value"]["kind"], "begin");
-    let began = Instant::now();
     server.notify("$/cancelRequest", json!({"id": 7}));
     let answer = loop {
         let message = server.receive();
@@ -395,7 +383,6 @@ fn a_search_is_cancelled_at_once_and_the_session_goes_on() {
         }
     };
     assert_eq!((code(&answer), &answer["id"]), (-32800, &json!(7)));
-    assert!(began.elapsed() < Duration::from_secs(2));
     assert_eq!(hover(&mut server, 8, 0, 7)["result"]["contents"], "beta");
 }
 
@@ -498,7 +485,6 @@ fn an_mcp_tool_that_fails_says_why_to_the_last_cause() {
 #[test]
 fn an_mcp_call_that_is_cancelled_has_no_answer() {
     let mut server = Program::start("mcp_server", &[]);
-    let began = Instant::now();
     server.request(1, "tools/call", tool("sleep", json!({"seconds": 3600})));
     server.notify(
         "notifications/cancelled",
@@ -506,10 +492,7 @@ fn an_mcp_call_that_is_cancelled_has_no_answer() {
     );
     assert_eq!(server.call(2, "ping", json!({}))["result"], json!({}));
     let (status, more, _) = server.finish();
-    assert!(
-        status.success() && began.elapsed() < Duration::from_secs(9),
-        "nothing sleeps on"
-    );
+    assert!(status.success());
     assert_eq!(more, [""; 0]);
 }
 

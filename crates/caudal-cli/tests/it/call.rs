@@ -5,10 +5,11 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{
-    Outcome, PROGRAM, Served, answering, caudal, fake, finish, nobody, paste, path, run, wait,
+    Outcome, PROGRAM, Served, answering, caudal, eventually, fake, finish, nobody, paste, path,
+    run, wait,
 };
 
 fn served_by_child(args: &[&str]) -> Outcome {
@@ -991,6 +992,17 @@ fn a_call_whose_result_is_not_read_can_be_interrupted() {
     assert_eq!(crate::support::wait(&mut child).code(), Some(130));
 }
 
+/// Kills what still runs when a test fails.
+struct Killed(String);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            paste(&format!("kill -KILL {}", self.0));
+        }
+    }
+}
+
 /// Calls a program that never answers and has started another one, sends a signal to the
 /// call, and waits until both programs are gone.
 fn leaves_no_program(script: &str, name: &str) -> ExitStatus {
@@ -1000,14 +1012,7 @@ fn leaves_no_program(script: &str, name: &str) -> ExitStatus {
     let mut child = caudal(&["call", "x", "--", "sh", "-c", &script])
         .spawn()
         .unwrap();
-    let began = Instant::now();
-    let started = loop {
-        match std::fs::read_to_string(&pids) {
-            Ok(started) => break started,
-            Err(_) => std::thread::sleep(Duration::from_millis(5)),
-        }
-        assert!(began.elapsed() < crate::support::LIMIT);
-    };
+    let started = eventually("it has started", || std::fs::read_to_string(&pids).ok());
     signal(&child, name);
     let status = wait(&mut child);
     // One that has ended may still be listed, as `Z`, until somebody asks how.
@@ -1016,13 +1021,10 @@ fn leaves_no_program(script: &str, name: &str) -> ExitStatus {
         stat.is_ok_and(|stat| !stat.contains(") Z "))
     };
     assert_eq!(started.split_whitespace().count(), 2);
-    while started.split_whitespace().any(runs) {
-        if began.elapsed() > crate::support::LIMIT {
-            paste(&format!("kill -KILL {started}"));
-            panic!("a program still runs");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let started = Killed(started);
+    eventually("no program runs", || {
+        (!started.0.split_whitespace().any(runs)).then_some(())
+    });
     status
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-use crate::support::Raw;
+use crate::support::{Raw, within};
 use caudal::transport::Stream;
 use caudal::{CallError, Config, Context, Dialect, Framing, JsonRpcError, Method, Peer, Router};
 use serde_json::json;
@@ -46,7 +46,7 @@ fn call(id: usize, method: &str, params: &str) -> String {
 }
 
 /// Proves: A88, A89, A90, A91
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn requests_beyond_the_limit_are_refused_and_the_rest_goes_on() {
     let (router, gate, _) = gated();
     let mut config = Config::default();
@@ -88,7 +88,7 @@ async fn requests_beyond_the_limit_are_refused_and_the_rest_goes_on() {
 }
 
 /// A batch does not get more than its share either.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_counts_as_its_entries() {
     let (router, gate, _) = gated();
     let mut config = Config::default();
@@ -111,7 +111,7 @@ async fn a_batch_counts_as_its_entries() {
     assert_eq!(answers[11]["id"], 11);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn our_own_calls_are_bounded_too() {
     let (peer, mut raw) = {
         let mut config = Config::default();
@@ -150,7 +150,7 @@ async fn our_own_calls_are_bounded_too() {
 
 /// The other side asks for a lot and reads nothing. We stop, hold no more than the
 /// limits say, serve others, and go on when it reads again: nothing is lost.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stalled_reader_stops_us_from_growing_and_loses_nothing() {
     const ANSWER: usize = 10_000;
     let served = Arc::new(AtomicUsize::new(0));
@@ -198,7 +198,7 @@ async fn a_stalled_reader_stops_us_from_growing_and_loses_nothing() {
 }
 
 /// Callers wait for room instead of filling memory.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn senders_wait_for_room_and_all_arrives_in_order() {
     let mut config = Config::default();
     config.limits.output = 10_000;
@@ -223,7 +223,7 @@ async fn senders_wait_for_room_and_all_arrives_in_order() {
 
 /// Messages behind a slow notification are held up to a limit, then the sender
 /// waits; none is lost.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn messages_that_wait_their_turn_are_bounded_and_not_lost() {
     let (router, gate, started) = gated();
     let mut config = Config::default();
@@ -251,7 +251,7 @@ async fn messages_that_wait_their_turn_are_bounded_and_not_lost() {
 
 /// While a call of ours waits, its answer must be found behind whatever comes: then
 /// what has no room is refused or dropped, and counted.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_is_found_behind_more_than_fits() {
     let mut config = Config::default();
     config.limits.in_flight = 10;
@@ -284,7 +284,7 @@ async fn an_answer_is_found_behind_more_than_fits() {
 }
 
 /// A short batch cannot ask for more than may be held.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_answers_to_one_batch_are_bounded() {
     let (router, _, _) = gated();
     let mut config = Config::default();
@@ -301,7 +301,7 @@ async fn the_answers_to_one_batch_are_bounded() {
 }
 
 /// Nor can many batches, each of which waits for one of its calls.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn answers_that_wait_for_the_rest_of_their_batch_are_bounded() {
     let (router, gate, _) = gated();
     let late = |(bytes,): (usize,)| async move {
@@ -338,7 +338,7 @@ async fn answers_that_wait_for_the_rest_of_their_batch_are_bounded() {
 }
 
 /// Proves: A92
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_of_the_limit_is_read_and_one_byte_more_is_refused() {
     let mut config = Config::default();
     config.policy.max_message = 1_000;
@@ -402,7 +402,7 @@ async fn a_call_that_waits_for_room_times_out_on_time() {
 
 /// While the output is full nothing starts; what has come goes on once it drains,
 /// without anything else having to happen.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_waited_for_the_output_to_drain_goes_on_by_itself() {
     let router = Router::new()
         .method("big", |(bytes,): (usize,)| Ok("x".repeat(bytes)))
@@ -569,7 +569,7 @@ async fn many_unsent_calls_may_be_given_up_at_once() {
     assert_eq!(peer.stats().pending, 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn notifications_of_a_batch_are_no_requests_in_flight() {
     let (router, gate, _) = gated();
     let mut config = Config::default();
@@ -582,7 +582,7 @@ async fn notifications_of_a_batch_are_no_requests_in_flight() {
     gate.add_permits(2);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_invalid_answer_does_not_wait_for_room() {
     let mut config = Config::default();
     config.limits.output = 1000;
@@ -595,8 +595,7 @@ async fn an_invalid_answer_does_not_wait_for_room() {
     let error = json!({"code": 1, "message": "both"});
     let both = json!({"jsonrpc": "2.0", "id": id, "result": 1, "error": error});
     raw.send(&both.to_string()).await;
-    let error = timeout(Duration::from_secs(5), waiting).await.unwrap();
-    let error = error.unwrap().unwrap_err();
+    let error = within(waiting).await.unwrap().unwrap_err();
     assert!(matches!(error, CallError::Response(_)), "{error:?}");
 }
 
@@ -652,7 +651,7 @@ async fn who_keeps_to_the_limit_is_not_refused() {
 }
 
 /// A call is found by its id, however many run; to look at each would take minutes.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn many_calls_may_be_cancelled_at_once() {
     const CALLS: usize = 40_000;
     let router = Router::new()
@@ -674,7 +673,7 @@ async fn many_calls_may_be_cancelled_at_once() {
             peer.call::<_, String>("ping", ()).await.unwrap();
         }
     };
-    timeout(MINUTE, cancelled).await.unwrap();
+    within(cancelled).await;
 }
 
 /// Nothing takes so long here that takes its time in proportion.

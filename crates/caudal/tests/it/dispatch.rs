@@ -59,7 +59,7 @@ async fn handle(router: &Router, message: &str) -> Option<Value> {
 }
 
 /// Proves: J5, J9, J13, J22, J23, A20
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_specifications_transcript_is_answered() {
     let transcript = r#"
 --> {"jsonrpc": "2.0", "method": "subtract", "params": [42, 23], "id": 1}
@@ -199,7 +199,7 @@ async fn whatever_goes_wrong_inside_is_answered_and_not_told() {
 }
 
 /// Proves: J15
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn syntax_comes_before_shape_shape_before_method_method_before_params() {
     let ran = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ran);
@@ -250,7 +250,7 @@ async fn syntax_comes_before_shape_shape_before_method_method_before_params() {
     assert_eq!(answer.unwrap()["result"], 5);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn wrong_params_are_explained_to_their_sender() {
     let plain = Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
@@ -288,7 +288,7 @@ async fn wrong_params_are_explained_to_their_sender() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_method_without_params_takes_none_in_any_spelling() {
     let router = Router::new().method("none", || Ok(1));
     for params in [
@@ -369,7 +369,7 @@ fn routers_that_clash_name_every_method_in_order() {
     assert_eq!(format!("{error:?}"), error.to_string());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn routers_are_merged_named_and_replaced() {
     let calc = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
     let router = Router::new()
@@ -415,7 +415,7 @@ async fn a_method_has_a_time_of_its_own_without_a_connection_too() {
     assert_eq!(answer.unwrap()["error"]["code"], -32001);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn json_that_is_text_already_is_passed_on_to_the_letter() {
     let router = Router::new().method("echo", |params: Box<RawValue>| Ok(params));
     let params = r#"{"b":1.50,"a":[1e400,0.1000000000000000055],"a":"\u0041"}"#;
@@ -426,7 +426,7 @@ async fn json_that_is_text_already_is_passed_on_to_the_letter() {
 }
 
 /// Without a connection nobody can be called, and that is said at once.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_handler_without_a_connection_is_told_so() {
     let router = Router::new().method("back", |cx: Context| async move {
         let error = cx.peer().call::<_, ()>("x", ()).await.unwrap_err();
@@ -444,7 +444,7 @@ async fn a_handler_without_a_connection_is_told_so() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_layer_sees_each_call_of_a_batch_and_unknown_methods_too() {
     let log = Log::default();
     let seen = log.clone();
@@ -499,7 +499,7 @@ async fn a_layer_sees_each_call_of_a_batch_and_unknown_methods_too() {
 }
 
 /// A layer around one router does not reach the methods of another.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn layers_belong_to_the_methods_they_were_put_around() {
     let double = middleware(|call: Incoming, next: Next| async move {
         call.context().extensions().insert(2_i64);

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::Log;
 use crate::support::wire::{Answer, Wire};
+use crate::support::{Log, eventually, within};
 use caudal::http::{Allowed, Caller, Http, Options, Parts, Reply, StatusCode};
 use caudal::{Config, Context, Extensions, JsonRpcError, Router, Server};
 use tokio::sync::Semaphore;
@@ -438,7 +438,7 @@ async fn a_mounted_service_waits_for_what_it_has_accepted() {
     let slow = r#"{"jsonrpc":"2.0","id":1,"method":"later","params":[200]}"#;
     let asked = http.clone();
     let answer = tokio::spawn(async move { asked.answer(http_request(slow)).await.status() });
-    until(|| http.stats().in_flight == 1).await;
+    eventually("it happens", || http.stats().in_flight == 1).await;
     http.shutdown(Duration::from_secs(30)).await;
     assert_eq!(http.stats().in_flight, 0);
     assert_eq!(answer.await.unwrap(), StatusCode::OK);
@@ -620,11 +620,14 @@ async fn a_client_that_goes_away_cancels_its_handlers() {
             "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
         ))
         .await;
-        until(|| log.len() == 1).await;
+        eventually("it happens", || log.len() == 1).await;
         drop(wire);
-        until(|| log.len() == 2).await;
+        eventually("it happens", || log.len() == 2).await;
         assert_eq!(log.take(), ["started", last]);
-        until(|| server.stats().in_flight == 0 && server.connections() == 0).await;
+        eventually("it happens", || {
+            server.stats().in_flight == 0 && server.connections() == 0
+        })
+        .await;
     }
 }
 
@@ -652,9 +655,9 @@ async fn handlers_that_outlive_their_caller_are_bounded() {
             "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{call}"
         ))
         .await;
-        until(|| running.available_permits() == gone).await;
+        eventually("it happens", || running.available_permits() == gone).await;
         drop(wire);
-        until(|| server.connections() == 0).await;
+        eventually("it happens", || server.connections() == 0).await;
     }
     for _ in 0..2 {
         let answer = post(&server, call).await.json();
@@ -667,19 +670,9 @@ async fn handlers_that_outlive_their_caller_are_bounded() {
     assert_eq!(server.stats().dropped, 1);
     assert_eq!(running.available_permits(), 2);
     gate.add_permits(2);
-    until(|| gate.available_permits() == 0).await;
+    eventually("it happens", || gate.available_permits() == 0).await;
     gate.add_permits(1);
     assert_eq!(post(&server, call).await.json()["result"], "finished");
-}
-
-async fn until(done: impl Fn() -> bool) {
-    for _ in 0..6_000 {
-        if done() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("it does not happen");
 }
 
 #[tokio::test]
@@ -716,7 +709,7 @@ async fn all_posts_of_a_mounted_service_share_its_limit() {
             tokio::spawn(async move { answered(&http, hold).await })
         })
         .collect();
-    until(|| http.stats().in_flight == 2).await;
+    eventually("it happens", || http.stats().in_flight == 2).await;
     assert_eq!(answered(&http, ADD).await["error"]["code"], -32000);
     gate.add_permits(2);
     for held in held {
@@ -746,7 +739,7 @@ async fn connections_are_bounded_in_all_and_for_each_address() {
         assert_eq!(second.post(ADD).await.status, 200);
         assert_eq!(Wire::to(&server).await.end().await, "");
         drop(first);
-        until(|| server.connections() == 1).await;
+        eventually("it happens", || server.connections() == 1).await;
         assert_eq!(Wire::to(&server).await.post(ADD).await.status, 200);
     }
 }
@@ -775,9 +768,7 @@ async fn slow_heads_slow_bodies_and_idle_connections_end() {
         }
         panic!("it may drip for ever");
     };
-    tokio::time::timeout(Duration::from_secs(60), dripping)
-        .await
-        .unwrap();
+    within(dripping).await;
     let mut wire = Wire::to(&server).await;
     wire.send("POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{").await;
     assert_eq!(wire.answer().await.status, 408);
@@ -789,7 +780,7 @@ async fn slow_heads_slow_bodies_and_idle_connections_end() {
     let mut wire = Wire::to(&server).await;
     assert_eq!(wire.post(slow).await.json()["result"], "done");
     assert_eq!(wire.end().await, "", "it was idle after that");
-    until(|| server.connections() == 0).await;
+    eventually("it happens", || server.connections() == 0).await;
 }
 
 #[tokio::test]
@@ -800,7 +791,7 @@ async fn shutdown_answers_what_was_accepted() {
     assert_eq!(idle.post(ADD).await.status, 200);
     let slow = r#"{"jsonrpc":"2.0","id":1,"method":"later","params":[300]}"#;
     let asked = tokio::spawn(async move { (wire.post(slow).await, wire) });
-    until(|| server.stats().in_flight == 1).await;
+    eventually("it happens", || server.stats().in_flight == 1).await;
     server.shutdown(Duration::from_secs(30)).await;
     let (answer, mut wire) = asked.await.unwrap();
     assert_eq!(answer.json()["result"], "done");
@@ -819,7 +810,7 @@ async fn shutdown_does_not_wait_longer_than_asked() {
         "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{slow}"
     ))
     .await;
-    until(|| server.stats().in_flight == 1).await;
+    eventually("it happens", || server.stats().in_flight == 1).await;
     server.shutdown(Duration::from_millis(50)).await;
     wire.end().await;
 }

@@ -73,7 +73,7 @@ fn listen() -> (Log, DefaultGuard) {
 }
 
 /// Proves: A39, A82
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn spans_and_logs_say_what_happened() {
     let log = Log::default();
     let recorder = Arc::new(Recorder(log.clone(), Mutex::default()));
@@ -138,7 +138,7 @@ async fn spans_and_logs_say_what_happened() {
     assert!(logged.contains(r#"method="panic""#), "{logged}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_internal_error_is_logged_with_all_its_sources() {
     #[derive(Debug, thiserror::Error)]
     #[error("the order could not be stored")]
@@ -206,7 +206,7 @@ async fn an_internal_error_is_logged_with_all_its_sources() {
 }
 
 /// The same where layers have seen the result, and where nobody is answered.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_has_failed_is_logged_whatever_came_between() {
     let (log, _guard) = listen();
     let fails = |_: [String; 1]| Err::<(), _>(caudal::internal("disk 7 is gone"));
@@ -230,7 +230,7 @@ async fn who_has_failed_is_logged_whatever_came_between() {
 
 /// Nobody answers a notification, so the log is where its fault is found; but its
 /// sender cannot make the log loud.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_notification_that_failed_is_logged_with_the_reason() {
     let (log, _guard) = listen();
     let router = Router::new()
@@ -281,7 +281,7 @@ async fn a_timeout_is_logged() {
     assert!(events.iter().any(named), "{events:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_tap_sees_every_message_and_no_secret() {
     let _listening = listen();
     let log = Log::default();
@@ -331,7 +331,7 @@ async fn the_tap_sees_every_message_and_no_secret() {
 use std::future::IntoFuture;
 
 /// Proves: A75
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn statistics_count_what_was_done() {
     let _listening = listen();
     let router = Router::new()
@@ -373,7 +373,7 @@ impl serde::Serialize for Panics {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_result_that_does_not_serialise_is_one_request_and_one_error() {
     let _listening = listen();
     for method in ["bad", "panics"] {
@@ -388,7 +388,7 @@ async fn a_result_that_does_not_serialise_is_one_request_and_one_error() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_call_whose_result_is_of_another_type_has_failed() {
     let _listening = listen();
     let (peer, _server) = Peer::pair(Router::new(), Router::new().method("text", || Ok("text")));

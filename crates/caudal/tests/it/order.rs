@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::support::{Log, Raw};
+use crate::support::{Log, Raw, within};
 use caudal::transport::{BytesMut, ReceiveError, Stream, Transport};
 use caudal::{Config, Context, Dialect, Event, Framing, Method, Peer, Router};
 use tokio::sync::Notify;
@@ -39,7 +39,7 @@ fn gated() -> (Router, Arc<Notify>) {
     (router, opens)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn spawned_calls_start_in_the_order_in_which_they_came() {
     let log = Log::default();
     let (spawned, notified) = (log.clone(), log.clone());
@@ -114,7 +114,7 @@ async fn serial_blocking_work_is_alone_until_it_ends_though_its_call_was_given_u
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_may_cancel_what_is_in_it() {
     let router = Router::new()
         .method("wait", std::future::pending::<Result<(), _>>)
@@ -142,7 +142,7 @@ async fn a_batch_may_cancel_what_is_in_it() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_request_that_waits_and_is_cancelled_is_answered_under_its_own_spelling() {
     let (router, opens) = gated();
     let (_server, mut raw) = Raw::serve(router, lsp());
@@ -158,7 +158,7 @@ async fn a_request_that_waits_and_is_cancelled_is_answered_under_its_own_spellin
 }
 
 /// The entries of a batch count, so that few bytes do not make many ids to look through.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_waits_its_turn_as_what_is_in_it() {
     let (router, opens) = gated();
     let mut config = lsp();
@@ -207,7 +207,7 @@ impl Transport for OneByOne {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_transport_may_take_a_part_and_wait_for_nothing() {
     let sent = Log::default();
     let transport = OneByOne {
@@ -223,13 +223,12 @@ async fn a_transport_may_take_a_part_and_wait_for_nothing() {
     assert_eq!(sent.len(), 5, "{:?}", sent.take());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_transport_that_takes_nothing_and_waits_for_nothing_is_broken() {
     let transport = OneByOne { sent: None };
     let peer = Peer::start_with(transport, Router::new(), Config::default());
     peer.notify("tick", [1]).await.unwrap();
-    let closed = tokio::time::timeout(Duration::from_secs(30), peer.closed());
-    let reason = closed.await.expect("it ends");
+    let reason = within(peer.closed()).await;
     let cause = std::error::Error::source(&reason).unwrap();
     let cause = cause.downcast_ref::<std::io::Error>().unwrap();
     assert_eq!(cause.kind(), std::io::ErrorKind::WriteZero);
@@ -260,7 +259,7 @@ impl Transport for Asked {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_has_no_input_is_asked_again_when_it_says_so() {
     let asked = Asked::default();
     let peer = Peer::start_with(asked.clone(), Router::new(), Config::default());
@@ -282,7 +281,7 @@ async fn who_has_no_input_is_asked_again_when_it_says_so() {
     assert_eq!(peer.stats().notifications, 5);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn whoever_publishes_to_many_lets_others_have_their_turn() {
     let done = Arc::new(AtomicBool::new(false));
     let other = tokio::spawn({
@@ -342,7 +341,7 @@ async fn a_message_whose_rest_nobody_reads_is_not_late() {
 }
 
 /// A side that reads again when the other shuts down is told that it is too late.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_comes_too_late_is_refused_though_there_was_no_room_to_say_so() {
     let ran = Log::default();
     let runs = ran.clone();
@@ -377,7 +376,7 @@ async fn what_comes_too_late_is_refused_though_there_was_no_room_to_say_so() {
 }
 
 /// Two sides that understand nothing of each other do not tell each other so for ever.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn two_framings_on_one_connection_come_to_rest() {
     let (here, there) = tokio::io::duplex(1 << 16);
     let line = Stream::new(here, Framing::Line, 1 << 20);
@@ -401,7 +400,7 @@ async fn two_framings_on_one_connection_come_to_rest() {
 }
 
 /// Who has been understood once is answered again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn garbage_is_answered_again_after_something_better() {
     let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
     let (_server, mut raw) = Raw::serve(router, Config::default());

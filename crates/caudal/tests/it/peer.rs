@@ -58,7 +58,7 @@ fn calculator() -> Router {
 }
 
 /// Proves: A32, A33, A35
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_shape_of_handler_answers() {
     let (peer, _server) = Peer::pair(Router::new(), calculator());
     assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
@@ -91,7 +91,7 @@ async fn every_shape_of_handler_answers() {
 /// Both sides call each other at once, under ids that are the same.
 ///
 /// Proves: A27, A31, A34
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn ids_of_the_two_directions_never_mix() {
     let router = |name: &'static str| {
         Router::new().method("who", move |(n,): (usize,)| async move {
@@ -115,7 +115,7 @@ async fn ids_of_the_two_directions_never_mix() {
 }
 
 /// Proves: A30
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn handlers_call_back_and_back_again() {
     fn router() -> Router {
         Router::new().method("down", |cx: Context, (n,): (u32,)| async move {
@@ -131,7 +131,7 @@ async fn handlers_call_back_and_back_again() {
 
 /// A notification's handler that calls back holds up what follows it, but not the
 /// answer that it waits for.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_notification_may_call_back_while_others_wait_behind_it() {
     let log = Log::default();
     let (served, notified) = (log.clone(), log.clone());
@@ -243,7 +243,7 @@ async fn a_serial_method_finishes_before_any_later_message_starts() {
 
 /// What a handler sends before it answers arrives before the answer, whether it
 /// had to wait or not.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_handler_sends_arrives_before_its_answer() {
     let count = |wait: bool| {
         move |cx: Context, (n,): (u32,)| async move {
@@ -273,7 +273,7 @@ async fn what_a_handler_sends_arrives_before_its_answer() {
 }
 
 /// Proves: A30
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn answers_pass_while_handlers_are_stuck() {
     let gate = Arc::new(Semaphore::new(0));
     let held = Arc::clone(&gate);
@@ -381,7 +381,7 @@ impl Drop for Dropped {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dropped_call_is_forgotten_and_the_other_side_told() {
     for (dialect, method, member) in [
         (Dialect::lsp(), "$/cancelRequest", "id"),
@@ -421,7 +421,7 @@ async fn a_dropped_call_is_forgotten_and_the_other_side_told() {
     raw.silence().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cancelled_request_is_dropped_and_answered() {
     let log = Log::default();
     let (dropped, finished) = (log.clone(), log.clone());
@@ -481,7 +481,7 @@ async fn a_cancelled_request_is_dropped_and_answered() {
     assert_eq!(server.stats().in_flight, 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_request_that_waits_its_turn_can_be_cancelled() {
     let gate = Arc::new(Notify::new());
     let held = Arc::clone(&gate);
@@ -510,7 +510,7 @@ async fn a_request_that_waits_its_turn_can_be_cancelled() {
 }
 
 /// The rest of the batch runs; what is cancelled is as soon as it has started.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_request_of_a_batch_that_waits_its_turn_can_be_cancelled() {
     let gate = Arc::new(Semaphore::new(0));
     let held = Arc::clone(&gate);
@@ -544,7 +544,7 @@ async fn a_request_of_a_batch_that_waits_its_turn_can_be_cancelled() {
 }
 
 /// Proves: A54
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn handlers_are_dropped_when_the_connection_ends() {
     let log = Log::default();
     let dropped = log.clone();
@@ -575,7 +575,7 @@ async fn handlers_are_dropped_when_the_connection_ends() {
 }
 
 /// Proves: A52, A55, A100, A101, A102, A103
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_state_is_seen_and_a_closed_peer_refuses_at_once() {
     let (peer, other) = Peer::pair(Router::new(), calculator());
     assert!(matches!(peer.state(), State::Connected));
@@ -611,7 +611,7 @@ async fn the_state_is_seen_and_a_closed_peer_refuses_at_once() {
     assert!(peer.state().is_closed() && other.state().is_closed());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_sent_before_the_last_handle_is_dropped_arrives() {
     let log = Log::default();
     let seen = log.clone();
@@ -625,7 +625,7 @@ async fn what_was_sent_before_the_last_handle_is_dropped_arrives() {
     assert_eq!(log.len(), 100);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_shutdown_lets_what_runs_finish_and_refuses_the_rest() {
     let (_client, mut raw);
     let router = calculator();
@@ -666,7 +666,7 @@ async fn a_shutdown_ends_at_its_limit() {
 }
 
 /// The end of input lets what was asked finish: `printf … | server`.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_end_of_input_lets_what_was_asked_finish() {
     let (server, mut raw) = Raw::serve(calculator(), Config::default());
     raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[50]}"#)
@@ -833,7 +833,7 @@ async fn progress_extends_a_deadline_up_to_a_ceiling() {
     assert!(begun.elapsed().as_millis() <= 55);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_of_calls_is_one_message_and_each_has_its_answer() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
     let mut batch = peer.batch();
@@ -894,7 +894,7 @@ async fn a_batch_that_finds_no_room_times_out() {
     raw.silence().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_other_side_hears_nothing_of_calls_that_were_never_sent() {
     let mut config = Config::default();
     config.dialect = Dialect::lsp();
@@ -917,7 +917,7 @@ async fn the_other_side_hears_nothing_of_calls_that_were_never_sent() {
     assert_eq!(told["params"]["id"], sent[0]["id"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_that_was_not_sent_has_not_run() {
     let (peer, _raw) = Raw::serve(Router::new(), Config::default());
     let mut batch = peer.batch();
@@ -929,7 +929,7 @@ async fn a_batch_that_was_not_sent_has_not_run() {
     assert!(batch.send().await.is_err());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_whose_calls_have_ended_is_not_sent() {
     let (peer, mut raw) = Raw::serve(calculator(), Config::default());
     raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[200]}"#)
@@ -949,7 +949,7 @@ async fn a_batch_whose_calls_have_ended_is_not_sent() {
 }
 
 /// What may have been sent may have run, and what has not run was not sent.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_closes_after_sending_hears_what_may_have_run() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
     let mut batch = peer.batch();
@@ -969,7 +969,7 @@ async fn who_closes_after_sending_hears_what_may_have_run() {
     raw.end().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_invalid_answer_fails_its_call_and_no_other() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
     let good = peer.call::<_, i64>("good", ()).into_future();
@@ -1040,7 +1040,7 @@ async fn old_responses_end_their_calls_by_policy_only() {
 }
 
 /// Its first bytes tell whose answer it is.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_old_response_that_is_too_large_fails_its_call() {
     let mut config = Config::default();
     config.policy.max_message = 100;
@@ -1060,7 +1060,7 @@ async fn an_old_response_that_is_too_large_fails_its_call() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn ids_can_be_uuids() {
     let mut config = Config::default();
     config.id_format = IdFormat::Uuid;
@@ -1075,7 +1075,7 @@ async fn ids_can_be_uuids() {
     assert_eq!(tokio::join!(call, answer).0.unwrap(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn duplicate_ids_in_flight_are_both_served() {
     let (_server, mut raw) = Raw::serve(calculator(), Config::default());
     raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[20]}"#)
@@ -1118,7 +1118,7 @@ async fn a_spawned_method_leaves_the_connection_free() {
     spinning.await.unwrap().unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn notifications_of_a_batch_are_counted_when_they_are_sent() {
     let (peer, server) = Peer::pair(Router::new(), calculator());
     let mut batch = peer.batch();
@@ -1133,7 +1133,7 @@ async fn notifications_of_a_batch_are_counted_when_they_are_sent() {
 
 /// A batch that comes while the peer shuts down is refused entry by entry; what asks for
 /// nothing is served, as it is alone.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_during_a_shutdown_is_refused_as_a_batch() {
     let log = Log::default();
     let logged = log.clone();
@@ -1427,7 +1427,7 @@ fn a_waker_may_call_back_when_it_is_dropped() {
 }
 
 /// Who comes to look when all is over is told how it ended.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_end_is_seen_by_who_looks_after_the_connection_is_gone() {
     let (peer, other) = Peer::pair(Router::new(), Router::new());
     let mut states = peer.watch();
@@ -1441,7 +1441,7 @@ async fn the_end_is_seen_by_who_looks_after_the_connection_is_gone() {
 }
 
 /// As for `close`: no time to finish is none to lose what was said.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_sent_before_a_shutdown_without_time_arrives() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
     peer.notify("goodbye", ()).await.unwrap();

@@ -7,10 +7,9 @@
 )]
 
 use std::error::Error as _;
-use std::future::IntoFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use caudal::{
     Address, CallError, Config, Context, Event, JsonRpcError, Method, Peer, Router, Server, State,
@@ -20,32 +19,30 @@ use serde_json::{Value, json};
 use socket2::SockRef;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::support::{eventually, ms, within};
 
 const ANY: &str = "tcp://127.0.0.1:0";
 
-async fn within<F: IntoFuture>(work: F) -> F::Output {
-    let limited = tokio::time::timeout(Duration::from_secs(20), work).await;
-    limited.expect("it took longer than 20 s")
-}
-
-async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
-
-/// What handlers have done.
-#[derive(Clone, Default)]
+/// What handlers have done, and what they wait for.
+#[derive(Clone)]
 struct Seen {
     started: Arc<AtomicUsize>,
     dropped: Arc<AtomicUsize>,
     notes: Arc<AtomicUsize>,
+    gate: Arc<Semaphore>,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self {
+            started: Arc::default(),
+            dropped: Arc::default(),
+            notes: Arc::default(),
+            gate: Arc::new(Semaphore::new(0)),
+        }
+    }
 }
 
 struct Guard(Arc<AtomicUsize>);
@@ -61,8 +58,9 @@ fn methods(seen: &Seen) -> Router {
         started,
         dropped,
         notes,
+        gate,
     } = seen.clone();
-    let begun = Arc::clone(&started);
+    let (begun, held) = (Arc::clone(&started), Arc::clone(&started));
     Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
         .method("fail", || Err::<(), _>(JsonRpcError::new(1, "no")))
@@ -71,6 +69,14 @@ fn methods(seen: &Seen) -> Router {
             async move {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 Ok(ms)
+            }
+        })
+        .method("held", move || {
+            held.fetch_add(1, SeqCst);
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.acquire().await.unwrap().forget();
+                Ok(7)
             }
         })
         .method("hang", move || {
@@ -205,25 +211,28 @@ async fn a_connection_beyond_the_limit_is_closed_and_the_others_go_on() {
 /// Proves: A28
 #[tokio::test]
 async fn a_hundred_connections_are_served_at_once() {
-    let server = server(&Seen::default()).await;
+    let all = Arc::new(tokio::sync::Barrier::new(100));
+    let router = Router::new().method("meet", move || {
+        let all = Arc::clone(&all);
+        async move {
+            all.wait().await;
+            Ok(())
+        }
+    });
+    let server = serve(ANY, router).await.unwrap();
     let mut peers = Vec::new();
     for _ in 0..100 {
         peers.push(connect(server.endpoint()).await.unwrap());
     }
-    let start = Instant::now();
+    // None is answered before all have come.
     let tasks: Vec<_> = peers
         .iter()
         .cloned()
-        .map(|peer| tokio::spawn(async move { peer.call::<_, u64>("slow", (300,)).await }))
+        .map(|peer| tokio::spawn(async move { peer.call::<_, ()>("meet", ()).await }))
         .collect();
     for task in tasks {
-        assert_eq!(within(task).await.unwrap().unwrap(), 300);
+        within(task).await.unwrap().unwrap();
     }
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        start.elapsed()
-    );
     assert_eq!(server.connections(), 100);
     drop(peers);
     eventually("all have left", || server.connections() == 0).await;
@@ -388,31 +397,25 @@ async fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest() {
     let server = server(&seen).await;
     let mut raw = raw(&server).await;
     let peer = connect(server.endpoint()).await.unwrap();
-    say(
-        &mut raw,
-        r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[500]}"#,
-    )
-    .await;
+    say(&mut raw, r#"{"jsonrpc":"2.0","id":1,"method":"held"}"#).await;
     let call = {
         let peer = peer.clone();
-        tokio::spawn(async move { peer.call::<_, u64>("slow", (400,)).await })
+        tokio::spawn(async move { peer.call::<_, u64>("held", ()).await })
     };
     eventually("both run", || seen.started.load(SeqCst) == 2).await;
     let idle = connect(server.endpoint()).await.unwrap();
     eventually("all are there", || server.connections() == 3).await;
 
-    let start = Instant::now();
     let waiting = tokio::spawn({
         let server = server.clone();
         async move { server.wait().await }
     });
     let ending = tokio::spawn({
         let server = server.clone();
-        async move { server.shutdown(Duration::from_secs(10)).await }
+        async move { server.shutdown(Duration::from_secs(600)).await }
     });
     // Who has nothing to wait for is let go at once.
     assert!(within(idle.closed()).await.is_remote());
-    assert!(start.elapsed() < ms(300), "{:?}", start.elapsed());
     assert!(!ending.is_finished() && !waiting.is_finished());
     assert!(matches!(server.peers()[0].state(), State::Draining));
     let refused = connect(server.endpoint()).await;
@@ -436,18 +439,14 @@ async fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest() {
         .unwrap_err();
     assert!(matches!(error, CallError::Remote(error) if error.code == -32000));
 
+    seen.gate.add_permits(2);
     let answer = hear(&mut raw).await.unwrap();
-    assert_eq!((&answer["id"], &answer["result"]), (&json!(1), &json!(500)));
+    assert_eq!((&answer["id"], &answer["result"]), (&json!(1), &json!(7)));
     assert_eq!(hear(&mut raw).await, None);
-    assert_eq!(within(call).await.unwrap().unwrap(), 400);
+    assert_eq!(within(call).await.unwrap().unwrap(), 7);
     assert!(within(peer.closed()).await.is_remote());
     within(ending).await.unwrap();
     within(waiting).await.unwrap();
-    assert!(
-        start.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        start.elapsed()
-    );
     assert_eq!(server.connections(), 0);
     // Once more changes nothing.
     within(server.shutdown(Duration::ZERO)).await;
@@ -507,10 +506,7 @@ async fn what_is_not_done_at_the_deadline_is_cancelled() {
     let peer = connect(server.endpoint()).await.unwrap();
     let call = tokio::spawn(async move { peer.call::<_, ()>("hang", ()).await });
     eventually("it runs", || seen.started.load(SeqCst) == 1).await;
-    let start = Instant::now();
     within(server.shutdown(ms(300))).await;
-    let took = start.elapsed();
-    assert!(took >= ms(295) && took < ms(1500), "{took:?}");
     eventually("cancelled", || seen.dropped.load(SeqCst) == 1).await;
     let error = within(call).await.unwrap().unwrap_err();
     assert!(
@@ -530,16 +526,13 @@ async fn a_second_shutdown_may_be_more_impatient() {
     eventually("it runs", || seen.started.load(SeqCst) == 1).await;
     let patient = tokio::spawn({
         let server = server.clone();
-        async move { server.shutdown(Duration::from_secs(8)).await }
+        async move { server.shutdown(Duration::from_secs(600)).await }
     });
-    tokio::time::sleep(ms(100)).await;
-    let start = Instant::now();
+    eventually("it waits", || {
+        matches!(server.peers()[0].state(), State::Draining)
+    })
+    .await;
     within(server.shutdown(ms(100))).await;
-    assert!(
-        start.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        start.elapsed()
-    );
     within(patient).await.unwrap();
     within(call).await.unwrap().unwrap_err();
 }
@@ -555,22 +548,14 @@ async fn a_client_that_reads_nothing_does_not_hold_up_the_end() {
         let _ = tokio::time::timeout(ms(200), raw.write_all(line.as_bytes())).await;
     }
     tokio::time::sleep(ms(200)).await;
-    let start = Instant::now();
     within(server.shutdown(ms(300))).await;
-    assert!(
-        start.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        start.elapsed()
-    );
 }
 
 #[tokio::test]
 async fn a_server_without_connections_ends_at_once() {
     let server = server(&Seen::default()).await;
-    let start = Instant::now();
-    within(server.shutdown(Duration::from_secs(10))).await;
+    within(server.shutdown(Duration::from_secs(600))).await;
     within(server.wait()).await;
-    assert!(start.elapsed() < Duration::from_secs(1));
 }
 
 // ---- a client ----
@@ -693,7 +678,6 @@ async fn nothing_can_be_done_with_a_closed_connection() {
     peer.close();
     // At once, not only when it has ended.
     for _ in 0..2 {
-        let start = Instant::now();
         let error = peer.call::<_, i64>("add", (1, 2)).await.unwrap_err();
         assert!(matches!(&error, CallError::AlreadyClosed(reason) if reason.is_local()));
         assert!(!error.may_have_run() && error.is_fatal());
@@ -714,7 +698,6 @@ async fn nothing_can_be_done_with_a_closed_connection() {
             batch.send().await,
             Err(CallError::AlreadyClosed(_))
         ));
-        assert!(start.elapsed() < ms(200));
         within(peer.closed()).await;
     }
     // Nor with one that the other side has closed.
@@ -842,9 +825,7 @@ async fn what_runs_for_a_client_that_left_is_cancelled_after_a_while() {
     let mut raw = raw(&server).await;
     say(&mut raw, r#"{"jsonrpc":"2.0","id":1,"method":"hang"}"#).await;
     raw.shutdown().await.unwrap();
-    let start = Instant::now();
     assert_eq!(hear(&mut raw).await, None);
-    assert!(start.elapsed() >= ms(150) && start.elapsed() < Duration::from_secs(2));
     eventually("cancelled", || seen.dropped.load(SeqCst) == 1).await;
 }
 
@@ -855,7 +836,6 @@ async fn a_connection_that_is_idle_for_too_long_is_closed() {
     let seen = Seen::default();
     let server = serve(ANY, methods(&seen)).config(config).await.unwrap();
     let mut raw = raw(&server).await;
-    let start = Instant::now();
     // What runs is not idle.
     say(
         &mut raw,
@@ -864,8 +844,6 @@ async fn a_connection_that_is_idle_for_too_long_is_closed() {
     .await;
     assert_eq!(hear(&mut raw).await.unwrap()["result"], 500);
     assert_eq!(hear(&mut raw).await, None);
-    let took = start.elapsed();
-    assert!(took >= ms(680) && took < Duration::from_secs(3), "{took:?}");
 }
 
 /// What a server has answered arrives, though the client goes on sending while it shuts down.
@@ -895,7 +873,7 @@ async fn what_was_answered_before_a_shutdown_arrives() {
     let client = std::thread::spawn(move || {
         let line = b"{\"jsonrpc\":\"2.0\",\"method\":\"nothing\"}\n".repeat(50);
         let begun = std::time::Instant::now();
-        while begun.elapsed() < Duration::from_millis(200) && writer.write_all(&line).is_ok() {}
+        while begun.elapsed() < ms(200) && writer.write_all(&line).is_ok() {}
         let mut all = Vec::new();
         let mut socket = socket;
         let _ = socket.read_to_end(&mut all);

@@ -9,7 +9,6 @@
 
 use std::error::Error as _;
 use std::fs::{self, File};
-use std::future::IntoFuture;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,10 +16,10 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use caudal::transport::{Child, ExitError, Stderr};
 use caudal::{
@@ -29,31 +28,8 @@ use caudal::{
 use rustix::fs::{OFlags, fcntl_getfl};
 use serde_json::{Value, json};
 
-async fn within<F: IntoFuture>(work: F) -> F::Output {
-    let limited = tokio::time::timeout(Duration::from_secs(20), work).await;
-    limited.expect("it took longer than 20 s")
-}
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
-
-/// Waits without a runtime.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
-        std::thread::sleep(ms(5));
-    }
-}
-
-async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
-        tokio::time::sleep(ms(5)).await;
-    }
-}
+use crate::support::program::conformance;
+use crate::support::{eventually, eventually_blocking, ms, within};
 
 /// A path of our own.
 struct Scratch(PathBuf);
@@ -74,34 +50,6 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
-}
-
-/// The conformance example, built on first use.
-fn conformance() -> &'static str {
-    static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.parent().unwrap().parent().unwrap();
-        let name = match profile.file_name().unwrap().to_str().unwrap() {
-            "debug" => "dev",
-            name => name,
-        };
-        let status = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
-            .args(["build", "--quiet", "-p", "caudal-examples"])
-            .args([
-                "--example",
-                "conformance",
-                "--profile",
-                name,
-                "--target-dir",
-            ])
-            .arg(profile.parent().unwrap())
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status();
-        assert!(status.unwrap().success(), "the example does not build");
-        let program = profile.join("examples/conformance");
-        program.into_os_string().into_string().unwrap()
-    })
 }
 
 // ---- a program that serves on its stdin and stdout ----
@@ -151,7 +99,7 @@ impl Program {
 
     fn end(&mut self) -> ExitStatus {
         let mut status = None;
-        wait_until("the program ends", || {
+        eventually_blocking("the program ends", || {
             status = self.0.try_wait().unwrap();
             status.is_some()
         });
@@ -195,14 +143,12 @@ fn the_end_of_the_input_lets_what_runs_finish() {
     let mut program = Program::piped();
     program.write("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"slow\",\"params\":{\"ms\":500}}\n");
     program.write("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"slow\",\"params\":{\"ms\":300}}");
-    let start = Instant::now();
     let output = program.finish();
     assert_eq!(
         output,
         "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":300}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":500}\n"
     );
     assert!(program.end().success());
-    assert!(start.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
@@ -251,7 +197,7 @@ fn sockets_serve_as_stdio_and_block_again() {
     let kept = theirs.try_clone().unwrap();
     let output = OwnedFd::from(theirs.try_clone().unwrap());
     let mut program = Program::start(OwnedFd::from(theirs), output);
-    ours.set_read_timeout(Some(Duration::from_secs(10)))
+    ours.set_read_timeout(Some(Duration::from_secs(60)))
         .unwrap();
     ours.write_all(ADD.as_bytes()).unwrap();
     assert_eq!(read_line(&mut ours), SUM);
@@ -295,20 +241,16 @@ fn a_terminal_that_does_not_block_has_not_ended() {
     );
     let mut terminal = File::from(terminal.unwrap());
     let mut program = Program::start(terminal.try_clone().unwrap(), Stdio::piped());
-    wait_until("it is taken", || !is_nonblocking(&terminal));
-    std::thread::sleep(ms(100));
-    assert_eq!(program.0.try_wait().unwrap(), None);
+    eventually_blocking("it is taken", || !is_nonblocking(&terminal));
     terminal.write_all(ADD.as_bytes()).unwrap();
     assert_eq!(read_line(program.0.stdout.as_mut().unwrap()), SUM);
 }
 
 #[test]
 fn a_program_without_input_ends_at_once() {
-    let start = Instant::now();
     let mut program = Program::start(Stdio::null(), Stdio::piped());
     assert!(program.end().success());
     assert_eq!(program.finish(), "");
-    assert!(start.elapsed() < Duration::from_secs(5));
     // Nor with one that is closed.
     let script = format!("exec {} stdio: <&- 2>/dev/null", conformance());
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
@@ -664,18 +606,12 @@ async fn a_program_that_cannot_be_started_is_a_clear_error() {
 async fn a_child_ends_with_its_last_handle_and_so_does_what_it_has_started() {
     let scratch = Scratch::new();
     let child = spawn(&family(&scratch, "exec cat"), Stderr::Inherit);
-    let peer = Peer::start(child, echo());
+    let peer = Peer::start(child.grace(Duration::from_secs(600)), echo());
     let pids = members(&scratch).await;
     let _: Value = within(peer.call("echo", (1,))).await.unwrap();
-    let start = Instant::now();
     drop(peer);
     // `cat` ends with its input, and `sleep` with `cat`.
     eventually("all are gone", || !pids.iter().any(|pid| is_alive(*pid))).await;
-    assert!(
-        start.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        start.elapsed()
-    );
     // Nobody is left to be waited for.
     eventually("reaped", || {
         !fs::exists(format!("/proc/{}", pids[0])).unwrap()
@@ -690,18 +626,13 @@ async fn a_transport_that_is_dropped_kills_the_whole_group_at_once() {
     let child = spawn(
         &family(&scratch, "trap '' TERM; while :; do sleep 1; done"),
         Stderr::Inherit,
-    );
+    )
+    .grace(Duration::from_secs(600));
     let id = child.id().unwrap();
     let pids = members(&scratch).await;
     assert_eq!(pids[0], id);
-    let start = Instant::now();
     drop(child);
     eventually("all are gone", || !pids.iter().any(|pid| is_alive(*pid))).await;
-    assert!(
-        start.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        start.elapsed()
-    );
 }
 
 #[test]
@@ -714,7 +645,7 @@ fn a_runtime_that_is_dropped_kills_the_whole_group() {
         (peer, members(&scratch).await)
     });
     drop(runtime);
-    wait_until("all are gone", || !pids.iter().any(|pid| is_alive(*pid)));
+    eventually_blocking("all are gone", || !pids.iter().any(|pid| is_alive(*pid)));
     drop(peer);
 }
 
@@ -748,30 +679,27 @@ fn what_a_process_has_inherited_is_free_when_it_is_killed() {
     assert_eq!(program.0.try_wait().unwrap(), None);
     let mut inherited = program.0.stdout.take().unwrap();
     drop(program);
-    let start = Instant::now();
     inherited.read_to_end(&mut Vec::new()).unwrap();
-    assert!(start.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test]
 async fn a_child_that_goes_on_without_input_is_made_to_end() {
     let loops = "while :; do sleep 0.1; done";
     let stubborn = format!("trap '' TERM; {loops}");
-    for (rest, least, most) in [(loops, 1, 5), (&*stubborn, 3, 10)] {
+    for (rest, signal) in [(loops, 15), (&*stubborn, 9)] {
         let scratch = Scratch::new();
         let peer = Peer::start(
             spawn(&family(&scratch, rest), Stderr::Inherit),
             Router::new(),
         );
         let pids = members(&scratch).await;
-        let start = Instant::now();
         peer.close();
         // Callers do not wait for that.
         let error = within(peer.call::<_, ()>("x", ())).await.unwrap_err();
         assert!(matches!(error, CallError::AlreadyClosed(_)));
-        assert!(within(peer.closed()).await.is_local());
-        let took = start.elapsed().as_secs();
-        assert!(took >= least && took < most, "{took} s");
+        let reason = within(peer.closed()).await;
+        assert!(reason.is_local());
+        assert_eq!(exit(&reason).status.signal(), Some(signal));
         eventually("all are gone", || !pids.iter().any(|pid| is_alive(*pid))).await;
     }
 }
@@ -782,15 +710,13 @@ async fn a_child_whose_own_child_keeps_its_output_open_has_ended_all_the_same() 
     let child = spawn(&family(&scratch, "sleep 0.3; exit 3"), Stderr::Inherit);
     let peer = Peer::start(child, Router::new());
     let pids = members(&scratch).await;
-    let reason = tokio::time::timeout(Duration::from_secs(8), peer.closed()).await;
-    let reason = reason.expect("nobody notices");
+    let reason = within(peer.closed()).await;
     assert_eq!(exit(&reason).status.code(), Some(3));
     eventually("all are gone", || !pids.iter().any(|pid| is_alive(*pid))).await;
 }
 
 #[tokio::test]
 async fn a_child_that_closes_its_output_is_made_to_end() {
-    let start = Instant::now();
     let peer = connect("cmd:sh -c 'exec 1>&-; while :; do sleep 0.1; done'")
         .await
         .unwrap();
@@ -804,7 +730,6 @@ async fn a_child_that_closes_its_output_is_made_to_end() {
     let shown = exit(&reason).to_string();
     let stopped = "`sh` did not end by itself and was stopped: signal: 15";
     assert!(shown.starts_with(stopped), "{shown}");
-    assert!(start.elapsed() < Duration::from_secs(6));
 }
 
 #[tokio::test]
@@ -863,14 +788,9 @@ async fn a_program_that_serves_ends_in_good_order_when_its_client_closes() {
         .unwrap();
     let sum: i64 = within(peer.call("add", (1, 2))).await.unwrap();
     assert_eq!(sum, 3);
-    let start = Instant::now();
     peer.close();
-    assert!(within(peer.closed()).await.is_local());
-    assert!(
-        start.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        start.elapsed()
-    );
+    let reason = within(peer.closed()).await;
+    assert!(reason.is_local() && exit(&reason).status.success() && !exit(&reason).stopped);
 }
 
 /// Proves: A85

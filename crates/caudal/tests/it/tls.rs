@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::root::Root;
+use crate::support::within;
 use caudal::http::{Options, Parts};
 use caudal::tls::{ClientTls, PeerCertificate, Pem, ServerTls, TlsError};
 use caudal::{Error, Extensions, Router, Server, serve};
@@ -136,9 +137,7 @@ fn with(tls: ServerTls) -> Options {
 async fn ends(socket: &mut TcpStream) {
     let mut rest = Vec::new();
     let end = socket.read_to_end(&mut rest);
-    let _: io::Result<usize> = tokio::time::timeout(Duration::from_secs(60), end)
-        .await
-        .expect("it goes on");
+    let _: io::Result<usize> = within(end).await;
 }
 
 #[track_caller]
@@ -364,8 +363,7 @@ async fn a_slow_handshake_keeps_nobody_waiting() {
     answered(Client::of(&root).post(&server).await);
     // Nor does it keep the server from stopping.
     let stopped = server.shutdown(Duration::from_secs(3600));
-    let stopped = tokio::time::timeout(Duration::from_secs(60), stopped);
-    stopped.await.expect("it waits for a handshake");
+    within(stopped).await;
     for mut socket in slow {
         ends(&mut socket).await;
     }

@@ -2,15 +2,15 @@
 #![cfg(all(feature = "tls", feature = "ws", feature = "sse", feature = "polling"))]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use std::future::IntoFuture;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use crate::support::root::Root;
 use caudal::http::{ClientOptions, Options, Parts};
 use caudal::tls::{ClientTls, PeerCertificate, TlsError};
 use caudal::{CallError, Context, Error, Extensions, Peer, Router, Server, connect, serve};
 use tokio::sync::mpsc;
+
+use crate::support::within;
 
 /// What comes before the host, and after the path.
 const KINDS: [(&str, &str); 4] = [
@@ -78,11 +78,6 @@ impl Site {
         let connecting = connect(&*format!("{scheme}://localhost:{port}/rpc{kind}"));
         within(connecting.router(own).http(options)).await
     }
-}
-
-async fn within<F: IntoFuture>(work: F) -> F::Output {
-    let limited = tokio::time::timeout(Duration::from_secs(30), work).await;
-    limited.expect("it took longer than 30 s")
 }
 
 #[tokio::test]

@@ -108,7 +108,7 @@ fn message(place: TracePlace, id: u64, method: &str, parent: &str) -> String {
 
 const BOTH: [TracePlace; 2] = [TracePlace::TopLevel, TracePlace::Meta];
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn it_is_neither_read_nor_written_by_default() {
     let mut world = world(Config::default());
     for place in BOTH {
@@ -156,7 +156,7 @@ async fn requests_and_notifications_have_theirs() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn it_is_not_looked_for_in_the_other_place() {
     for (place, other) in [
         (TracePlace::TopLevel, TracePlace::Meta),
@@ -193,7 +193,7 @@ fn check_batch(answer: &Value, log: &Log) {
     assert_eq!(log.take(), [json!([B, "s=0"]).to_string()]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_entry_of_a_batch_has_its_own() {
     for place in BOTH {
         let mut world = world(at(place));
@@ -202,7 +202,7 @@ async fn each_entry_of_a_batch_has_its_own() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn it_waits_in_the_queue_with_its_message() {
     for place in BOTH {
         let mut world = world(at(place));
@@ -217,7 +217,7 @@ async fn it_waits_in_the_queue_with_its_message() {
 }
 
 /// A request that is refused takes its context with it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_that_is_partly_refused_keeps_them_apart() {
     for place in BOTH {
         let mut config = at(place);
@@ -241,7 +241,7 @@ async fn a_batch_that_is_partly_refused_keeps_them_apart() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn layers_and_routers_without_a_connection_see_it() {
     for place in BOTH {
         let log = Log::default();
@@ -297,7 +297,7 @@ fn only_what_the_w3c_describes_is_a_context() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_malformed_counts_as_none() {
     let right = format!(r#""traceparent":"{A}""#);
     let cases = [
@@ -343,7 +343,7 @@ async fn what_is_malformed_counts_as_none() {
 }
 
 /// Serde would read an array as a struct, member by member.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_array_is_no_meta() {
     let mut world = world(at(TracePlace::Meta));
     for params in [
@@ -359,7 +359,7 @@ async fn an_array_is_no_meta() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn params_that_hold_nothing_else_count_as_none() {
     let mut world = world(at(TracePlace::Meta));
     let both = format!(r#"{{"traceparent":"{A}","tracestate":"a=1"}}"#);
@@ -401,7 +401,7 @@ async fn sent(world: &mut World, params: &str) -> String {
     line.split_once(r#""method":"m","#).unwrap().1.to_owned()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_call_writes_it_at_the_top_level() {
     let mut world = world(at(TracePlace::TopLevel));
     let members = format!(r#""traceparent":"{A}","tracestate":"vendor=\"1\""}}"#);
@@ -414,7 +414,7 @@ async fn a_call_writes_it_at_the_top_level() {
     assert_eq!(sent(&mut world, "null").await, members);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_call_writes_it_into_meta() {
     let mut world = world(at(TracePlace::Meta));
     let members = format!(r#""traceparent":"{A}","tracestate":"vendor=\"1\"""#);
@@ -456,7 +456,7 @@ async fn a_call_writes_it_into_meta() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_call_cannot_send_is_an_error_all_the_same() {
     for place in BOTH {
         let (peer, _other) = Peer::pair_with(Router::new(), Router::new(), &at(place));
@@ -474,7 +474,7 @@ async fn what_a_call_cannot_send_is_an_error_all_the_same() {
 }
 
 /// There, back, and there again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_handler_passes_it_on() {
     for place in BOTH {
         let relay = Router::new().method("relay", |cx: Context| async move {
@@ -495,7 +495,7 @@ async fn a_handler_passes_it_on() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_rejects_unknown_members_rejects_it_at_the_top_level() {
     for (place, code) in [
         (TracePlace::TopLevel, json!(-32_600)),

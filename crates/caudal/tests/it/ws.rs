@@ -8,11 +8,10 @@
 )]
 
 use std::error::Error as _;
-use std::future::IntoFuture;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::Log;
+use crate::support::{Log, eventually, within};
 use caudal::http::{Caller, ClientOptions, Options, Parts, StatusCode};
 use caudal::{
     Backoff, CallError, Config, Context, Error, Extensions, Peer, Router, Server, connect, serve,
@@ -20,19 +19,6 @@ use caudal::{
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-async fn within<F: IntoFuture>(work: F) -> F::Output {
-    let limited = tokio::time::timeout(Duration::from_secs(20), work).await;
-    limited.expect("it took longer than 20 s")
-}
-
-async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
 
 // ---- a server ----
 

@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::panics::{ON_PURPOSE, silence_panics_on_purpose};
+use crate::support::within;
 
 /// A small generator: the same seed gives the same schedule.
 #[derive(Clone)]
@@ -185,10 +186,7 @@ async fn schedule(seed: u64) {
         _ => {}
     }
     for task in tasks {
-        timeout(Duration::from_secs(300), task)
-            .await
-            .expect("a call hangs")
-            .unwrap();
+        within(task).await.unwrap();
     }
     assert_eq!(tally.settled(), tally.made.load(SeqCst), "{tally:?}");
     match &two {
@@ -199,8 +197,7 @@ async fn schedule(seed: u64) {
             two.closed().await;
         }
         None => {
-            let closed = timeout(Duration::from_secs(300), one.closed());
-            closed.await.expect("nobody is at the other end");
+            within(one.closed()).await;
         }
     }
     for peer in [Some(&one), two.as_ref()].into_iter().flatten() {

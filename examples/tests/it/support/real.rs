@@ -5,13 +5,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// Interpreters are slow to start on a machine that is busy.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+use super::LIMIT;
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()

@@ -90,18 +90,30 @@ fn read_all(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-pub fn wait(child: &mut Child) -> ExitStatus {
+/// What `look` finds, which it must do in the end. Tests wait for real time here alone.
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
+        if let Some(found) = look() {
+            return found;
         }
-        if began.elapsed() > LIMIT {
-            child.kill().unwrap();
-            panic!("it does not end");
-        }
+        assert!(began.elapsed() < LIMIT, "never: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Kills a process that is still there in the end.
+struct Kills<'a>(&'a mut Child);
+
+impl Drop for Kills<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+    }
+}
+
+pub fn wait(child: &mut Child) -> ExitStatus {
+    let child = Kills(child);
+    eventually("the program ends", || child.0.try_wait().unwrap())
 }
 
 /// `caudal serve` that runs; it is killed if the test ends before it.

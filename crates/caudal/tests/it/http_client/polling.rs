@@ -143,11 +143,10 @@ async fn an_answer_that_makes_no_sense_ends_the_session() {
 async fn a_server_that_does_not_wait_is_not_asked_without_a_pause() {
     let mut fake = Fake::start().await;
     let (_peer, _heard) = open(&mut fake).await;
-    let begun = std::time::Instant::now();
     for _ in 0..5 {
         fake.expect("GET").await.answer("204 No Content", "", "");
+        fake.silence().await;
     }
-    assert!(begun.elapsed() >= std::time::Duration::from_millis(300));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::remote;
+use crate::support::within;
 
 async fn pair(kind: &str, router: Router, own: Router) -> (Server, Peer) {
     let server = caudal::serve("http://127.0.0.1:0/rpc", router)
@@ -50,8 +51,7 @@ async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
             let large = peer.call::<_, String>("large", (size,));
             let large = large.timeout(Duration::ZERO);
             let both = async { tokio::join!(other, large) };
-            let both = tokio::time::timeout(Duration::from_secs(25), both);
-            let (other, large) = both.await.expect(kind);
+            let (other, large) = within(both).await;
             let error = remote(large.unwrap_err());
             assert_eq!(error.code, fault::TOO_LARGE, "{kind}");
             assert_eq!(other.unwrap(), 7, "{kind}");
@@ -102,8 +102,7 @@ async fn a_session_ends_at_both_ends() {
         };
         peer.close();
         assert!(peer.closed().await.is_local(), "{kind}");
-        let closed = tokio::time::timeout(Duration::from_secs(60), there.closed());
-        closed.await.expect(kind);
+        within(there.closed()).await;
     }
 }
 
@@ -192,8 +191,7 @@ async fn what_was_sent_on_a_first_stream_that_broke_at_once_is_not_lost() {
         there.notify("tick", (n,)).await.unwrap();
     }
     for n in 1..=3 {
-        let next = tokio::time::timeout(Duration::from_secs(30), heard.recv());
-        assert_eq!(next.await.expect("it is lost"), Some(n));
+        assert_eq!(within(heard.recv()).await, Some(n));
     }
     assert!(!peer.state().is_closed());
 }

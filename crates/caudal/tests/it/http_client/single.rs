@@ -10,6 +10,7 @@ use tokio::sync::{Barrier, mpsc};
 
 use super::{chain, remote};
 use crate::support::fake::Fake;
+use crate::support::within;
 
 fn router() -> Router {
     Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b))
@@ -635,8 +636,7 @@ async fn a_connection_whose_server_reads_no_more_is_replaced() {
     for _ in 0..2 {
         // More than sockets have room for.
         let call = peer.call::<_, i64>("n", ("x".repeat(16 << 20),));
-        let error = tokio::time::timeout(Duration::from_secs(20), call).await;
-        let error = remote(error.expect("there is no connection").unwrap_err());
+        let error = remote(within(call).await.unwrap_err());
         assert_eq!(error.code, fault::STATUS, "{error}");
     }
 }

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::{chain, remote};
 use crate::support::fake::{Asked, Fake};
+use crate::support::within;
 
 pub(crate) const SESSION: &str = "Mcp-Session-Id: abc\r\n";
 
@@ -716,7 +717,6 @@ async fn a_connection_whose_server_reads_no_more_is_not_waited_for() {
     for _ in 0..2 {
         // More than sockets have room for.
         peer.notify("n", ("x".repeat(16 << 20),)).await.unwrap();
-        let post = tokio::time::timeout(Duration::from_secs(20), posts.recv());
-        post.await.expect("there is no connection").unwrap();
+        within(posts.recv()).await.unwrap();
     }
 }

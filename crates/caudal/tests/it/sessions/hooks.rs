@@ -93,15 +93,13 @@ async fn what_a_webhook_accepts_and_head_keep_a_session() {
     let site = Site::with(options, Config::default()).await;
     let hook = Hook::new().await;
     let mut client = open(&site, &hook).await;
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(3) {
+    for _ in 0..30 {
         assert_eq!(client.ask("HEAD", "/", &[], "").await.status, 204);
         tokio::time::sleep(ms(100)).await;
     }
     let peer = site.peer();
     let mut line = None;
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(3) {
+    for _ in 0..30 {
         peer.notify("tick", (1,)).await.unwrap();
         let mut raw = match line.take() {
             Some(raw) => raw,
@@ -156,11 +154,10 @@ async fn a_shutdown_waits_for_the_last_delivery() {
     let hook = Hook::new().await;
     let _client = open(&site, &hook).await;
     let server = site.server.clone();
-    let end = tokio::spawn(async move { server.shutdown(Duration::from_secs(20)).await });
+    let mut end = tokio::spawn(async move { server.shutdown(Duration::from_secs(600)).await });
     let (said, mut raw) = hook.called().await;
     assert_eq!(said, "");
-    tokio::time::sleep(ms(300)).await;
-    assert!(!end.is_finished(), "it is still under way");
+    stays_pending("the end", &mut end).await;
     raw.answer(204).await;
     within(end).await.unwrap();
 }
@@ -204,10 +201,10 @@ async fn a_shutdown_waits_for_a_receiver_that_never_answers_to_its_limit_and_no_
     let _client = open(&site, &hook).await;
     site.peer().notify("tick", (1,)).await.unwrap();
     let (_, _silent) = hook.called().await;
-    let start = Instant::now();
-    within(site.server.shutdown(ms(3000))).await;
-    let took = start.elapsed();
-    assert!(took > ms(2900) && took < ms(4500), "{took:?}");
+    let end = site.server.shutdown(ms(1000));
+    let mut end = std::pin::pin!(end);
+    stays_pending("the end", &mut end).await;
+    within(end).await;
 }
 
 #[tokio::test]

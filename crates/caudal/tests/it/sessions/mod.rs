@@ -17,15 +17,18 @@ mod opening;
 mod owners;
 mod polling;
 mod posts;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::raw_http::{Raw, Reply, within};
+use crate::support::raw_http::{Raw, Reply};
 use caudal::http::{Caller, Http, Options, Parts, StatusCode};
 use caudal::{Config, Context, Dialect, Extensions, Peer, Router, Server, serve};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+
+use crate::support::{eventually, ms, stays_pending, within};
 
 const JSON: &str = "Content-Type: application/json";
 const ACCEPT_JSON: &str = "Accept: application/json";
@@ -124,6 +127,11 @@ impl Site {
         }
     }
 
+    /// Calls that handlers work on.
+    fn running(&self) -> usize {
+        self.server.stats().in_flight as usize
+    }
+
     async fn raw(&self) -> Raw {
         Raw::connect(self.port).await
     }
@@ -212,16 +220,4 @@ fn ok(id: i64, result: Value) -> Value {
 
 fn tick(n: u64) -> Value {
     json!({"jsonrpc": "2.0", "method": "tick", "params": [n]})
-}
-
-async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
 }

@@ -1,12 +1,13 @@
 //! An HTTP server that is spoken for by hand.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+
+use super::{stays_pending, within};
 
 /// The server: its requests, in the order in which they come.
 pub(crate) struct Fake {
@@ -46,8 +47,7 @@ impl Fake {
 
     /// The next request, which must come.
     pub(crate) async fn next(&mut self) -> Asked {
-        let next = tokio::time::timeout(Duration::from_secs(60), self.requests.recv());
-        next.await.expect("no request came").unwrap()
+        within(self.requests.recv()).await.unwrap()
     }
 
     /// The next one of this verb; others must not come.
@@ -59,8 +59,7 @@ impl Fake {
 
     /// No request comes, for a while.
     pub(crate) async fn silence(&mut self) {
-        let next = tokio::time::timeout(Duration::from_millis(100), self.requests.recv()).await;
-        assert!(next.is_err(), "unexpected: {next:?}");
+        stays_pending("a request", self.requests.recv()).await;
     }
 }
 
@@ -136,8 +135,7 @@ impl Asked {
 
     /// The client hangs up.
     pub(crate) async fn gone(&self) {
-        let gone = tokio::time::timeout(Duration::from_secs(60), self.out.closed());
-        gone.await.expect("the client stays");
+        within(self.out.closed()).await;
     }
 }
 

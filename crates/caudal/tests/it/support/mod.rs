@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod fake;
+pub(crate) mod program;
 pub(crate) mod raw_http;
 #[cfg(feature = "tls")]
 pub(crate) mod root;
@@ -15,12 +16,11 @@ mod wait;
 pub(crate) mod wire;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use caudal::transport::Stream;
 use caudal::{Config, Framing, Peer, Router};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
-pub(crate) use wait::{eventually, eventually_blocking, within};
+pub(crate) use wait::{eventually, eventually_blocking, ms, stays_pending, within};
 
 /// The other end of a connection, spoken to by hand.
 pub(crate) struct Raw {
@@ -56,11 +56,8 @@ impl Raw {
 
     /// The next line, which must come.
     pub(crate) async fn line(&mut self) -> String {
-        let line = tokio::time::timeout(Duration::from_secs(60), self.lines.next_line());
-        line.await
-            .expect("no line came")
-            .unwrap()
-            .expect("the connection ended")
+        let line = within(self.lines.next_line()).await;
+        line.unwrap().expect("the connection ended")
     }
 
     pub(crate) async fn json(&mut self) -> serde_json::Value {
@@ -69,14 +66,12 @@ impl Raw {
 
     /// Nothing comes, for a while.
     pub(crate) async fn silence(&mut self) {
-        let line = tokio::time::timeout(Duration::from_millis(50), self.lines.next_line()).await;
-        assert!(line.is_err(), "unexpected: {line:?}");
+        stays_pending("a line", self.lines.next_line()).await;
     }
 
     /// The end of the connection comes.
     pub(crate) async fn end(&mut self) {
-        let line = tokio::time::timeout(Duration::from_secs(60), self.lines.next_line());
-        assert_eq!(line.await.expect("it goes on").unwrap(), None);
+        assert_eq!(within(self.lines.next_line()).await.unwrap(), None);
     }
 
     pub(crate) async fn close_input(&mut self) {

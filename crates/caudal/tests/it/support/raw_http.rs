@@ -1,17 +1,11 @@
 //! HTTP/1.1 by hand: what a client sends, and what comes back, piece by piece.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::future::IntoFuture;
-use std::time::Duration;
-
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-pub(crate) async fn within<F: IntoFuture>(work: F) -> F::Output {
-    let limited = tokio::time::timeout(Duration::from_secs(30), work).await;
-    limited.expect("it took longer than 30 s")
-}
+use super::{stays_pending, within};
 
 /// A connection.
 pub(crate) struct Raw {
@@ -256,7 +250,6 @@ impl Raw {
 
     /// Nothing comes, for a while.
     pub(crate) async fn silence(&mut self) {
-        let read = tokio::time::timeout(Duration::from_millis(100), self.io.fill_buf()).await;
-        assert!(read.is_err(), "unexpected: {read:?}");
+        stays_pending("bytes", self.io.fill_buf()).await;
     }
 }

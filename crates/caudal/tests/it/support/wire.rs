@@ -1,9 +1,9 @@
 //! HTTP/1.1 spoken by hand.
 
-use std::time::Duration;
-
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+
+use super::within;
 
 /// A connection to a server.
 pub(crate) struct Wire(pub(crate) BufReader<TcpStream>);
@@ -61,8 +61,7 @@ impl Wire {
 
     pub(crate) async fn line(&mut self) -> String {
         let mut line = String::new();
-        let read = tokio::time::timeout(Duration::from_secs(60), self.0.read_line(&mut line));
-        read.await.expect("nothing came").unwrap();
+        within(self.0.read_line(&mut line)).await.unwrap();
         line.trim_end().to_owned()
     }
 
@@ -102,9 +101,8 @@ impl Wire {
     /// The end of the connection comes; whatever comes before it.
     pub(crate) async fn end(&mut self) -> String {
         let mut rest = String::new();
-        let read = tokio::time::timeout(Duration::from_secs(60), self.0.read_to_string(&mut rest));
         // A reset is an end too.
-        let _ = read.await.expect("it goes on");
+        let _ = within(self.0.read_to_string(&mut rest)).await;
         rest
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn agrees(rows: &[Row]) -> bool {
     let then = std::fs::read_to_string(&path).unwrap_or_default();
     let same = now == then;
     if !same {
-        println!("docs/TRANSPORTS.md says otherwise; this run gave:\n{now}");
+        eprintln!("docs/TRANSPORTS.md says otherwise; this run gave:\n{now}");
     }
     same
 }
