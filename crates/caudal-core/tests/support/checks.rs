@@ -318,7 +318,7 @@ fn answers_in(bytes: &[u8], format: IdFormat, old: OldResponses) {
     policy.old_responses = old;
     let start = Instant::now();
     let mut calls = Calls {
-        pending: Pending::new(4, format, start).with_old_responses(old),
+        pending: Pending::new(4, format).with_old_responses(old),
         ids: Vec::new(),
         settled: [0; 4],
         format,

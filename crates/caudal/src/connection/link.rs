@@ -145,8 +145,7 @@ impl Link {
         reconnects: bool,
         extensions: Extensions,
     ) -> Self {
-        let now = Instant::now().into_std();
-        let pending = Pending::new(config.limits.pending, config.id_format, now)
+        let pending = Pending::new(config.limits.pending, config.id_format)
             .with_old_responses(config.policy.old_responses);
         let output = AtomicUsize::new(config.limits.output);
         Self {
@@ -458,7 +457,7 @@ impl Shared {
         Collected {
             forgotten: std::mem::take(&mut self.forgotten),
             order: self.order,
-            next_wakeup: self.pending.next_wakeup().map(Instant::from_std),
+            next_wakeup: self.pending.next_deadline().map(Instant::from_std),
             has_buffer: self.out.has_buffer(),
         }
     }
