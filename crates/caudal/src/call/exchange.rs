@@ -237,12 +237,12 @@ impl Exchange<'_> {
 
     /// Answers a request that there is no room for, or no time any more.
     pub(crate) fn turn_away(&mut self, id: Id<'_>, shutting_down: bool) {
-        let why = match shutting_down {
-            true => "Server is shutting down",
-            false => "Server overloaded",
+        let error = match shutting_down {
+            true => JsonRpcError::new(ErrorCode::SHUTTING_DOWN, "Server is shutting down"),
+            false => JsonRpcError::new(ErrorCode::SERVER_OVERLOADED, "Server overloaded"),
         };
         self.link.stats.overloaded();
-        self.error(id, &JsonRpcError::new(-32_000, why));
+        self.error(id, &error);
     }
 
     /// The same for a call of which perhaps not all is read.

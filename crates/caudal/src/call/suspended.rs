@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
 use bytes::BytesMut;
-use caudal_core::{Id, JsonRpcError};
+use caudal_core::{ErrorCode, Id, JsonRpcError};
 use tokio_util::sync::CancellationToken;
 
 use super::batch::Batch;
@@ -278,7 +278,7 @@ async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bo
             if token.own {
                 token.token.cancel();
             }
-            let error = JsonRpcError::new(-32_001, "Request timed out");
+            let error = JsonRpcError::new(ErrorCode::REQUEST_TIMEOUT, "Request timed out");
             ("timeout", Some(error))
         }
     };
