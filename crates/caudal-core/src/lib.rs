@@ -88,9 +88,9 @@ pub mod message;
 pub mod pending;
 
 mod entropy;
-mod id;
 mod policy;
-mod raw;
+mod raw_json;
+mod request_id;
 mod scan;
 mod schema;
 
@@ -103,11 +103,11 @@ pub use error::{
     CallError, CloseReason, CodeClass, CorrelationId, ErrorCode, Incident, JsonRpcError,
 };
 pub use framing::{FrameError, FrameReader, Framing};
-pub use id::RequestId;
 pub use message::{JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Version};
 pub use pending::{CallId, IdFormat, Pending};
 pub use policy::{ErrorDetail, ExtraMembers, NullId, OldResponses, Policy, ScalarParams};
-pub use raw::RawJson;
+pub use raw_json::RawJson;
+pub use request_id::RequestId;
 pub use scan::{Kind, SyntaxError};
 pub use schema::SCHEMA;
 

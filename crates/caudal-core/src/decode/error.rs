@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use super::member::Member;
 use crate::error::{ErrorCode, JsonRpcError};
 use crate::policy::ErrorDetail;
 use crate::scan::{Kind, SyntaxError};
@@ -132,6 +133,18 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
+    pub(super) const fn missing(member: Member) -> Self {
+        Self::Missing { member }
+    }
+
+    pub(super) fn wrong_type(member: Member, expected: &'static str, raw: &str) -> Self {
+        Self::WrongType {
+            member,
+            expected,
+            found: Found::raw(raw),
+        }
+    }
+
     /// The code with which it is answered, if it is answered.
     ///
     /// Scalar params are the one fault whose code the policy chooses; see
@@ -224,89 +237,6 @@ impl DecodeError {
     }
 
     const TOO_LARGE: &'static str = "Request payload too large";
-}
-
-/// A member of a message that the specification names.
-///
-/// ```
-/// use caudal_core::Member;
-///
-/// assert_eq!(Member::Id.to_string(), "`id`");
-/// assert_eq!(Member::Code.name(), "error.code");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Member {
-    /// `jsonrpc`
-    Version,
-    /// `id`
-    Id,
-    /// `method`
-    Method,
-    /// `params`
-    Params,
-    /// `result`
-    Result,
-    /// `error`
-    Error,
-    /// `code` of an error
-    Code,
-    /// `message` of an error
-    Message,
-    /// `data` of an error
-    Data,
-}
-
-impl Member {
-    /// Its path in the message.
-    ///
-    /// ```
-    /// assert_eq!(caudal_core::Member::Version.name(), "jsonrpc");
-    /// ```
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Version => "jsonrpc",
-            Self::Id => "id",
-            Self::Method => "method",
-            Self::Params => "params",
-            Self::Result => "result",
-            Self::Error => "error",
-            Self::Code => "error.code",
-            Self::Message => "error.message",
-            Self::Data => "error.data",
-        }
-    }
-
-    /// The member of the envelope with that name.
-    #[inline]
-    pub(crate) const fn of_envelope(name: &[u8]) -> Option<Self> {
-        Some(match name {
-            b"jsonrpc" => Self::Version,
-            b"id" => Self::Id,
-            b"method" => Self::Method,
-            b"params" => Self::Params,
-            b"result" => Self::Result,
-            b"error" => Self::Error,
-            _ => return None,
-        })
-    }
-
-    /// The member of an error object with that name.
-    pub(crate) const fn of_error(name: &[u8]) -> Option<Self> {
-        Some(match name {
-            b"code" => Self::Code,
-            b"message" => Self::Message,
-            b"data" => Self::Data,
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`", self.name())
-    }
 }
 
 /// What stood where something else was expected, in words.

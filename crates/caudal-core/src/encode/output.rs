@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::EncodeError;
 use crate::decode::Id;
-use crate::id::RequestId;
+use crate::raw_json::RawJson;
+use crate::request_id::RequestId;
 
 /// A buffer that messages are appended to: `Vec<u8>` or [`BytesMut`].
 ///
@@ -153,6 +154,13 @@ pub(crate) fn or_restore<B: Output, E>(
     // What is there now stays there.
     restore.1 = restore.0.length();
     Ok(())
+}
+
+/// Makes room for a message around `raw`, so that a large one is not followed
+/// by a doubling of the buffer for its last brace.
+pub(super) fn make_room<B: Output>(out: &mut B, raw: RawJson<'_>) {
+    const AROUND: usize = 128;
+    out.make_room(raw.as_str().len() + AROUND);
 }
 
 #[cfg(test)]

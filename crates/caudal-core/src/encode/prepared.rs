@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::output::{or_restore, put_value};
-use super::{EncodeError, Output, WireId, put_call_head, put_method_and_params};
+use super::request::{put_call_head, put_method_and_params};
+use super::{EncodeError, Output, WireId};
 
 /// A method and its params, serialised before their id is known.
 ///

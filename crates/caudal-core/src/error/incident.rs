@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde_json::json;
 
-use super::wire::JsonRpcError;
+use super::json_rpc_error::JsonRpcError;
 use crate::entropy;
 
 /// An internal failure that is logged here and answered as -32603 there.

@@ -22,11 +22,12 @@
 
 mod call;
 mod code;
+mod display;
 mod incident;
+mod json_rpc_error;
 mod params;
-mod wire;
 
 pub use call::{CallError, CloseReason};
 pub use code::{CodeClass, ErrorCode};
 pub use incident::{CorrelationId, Incident};
-pub use wire::JsonRpcError;
+pub use json_rpc_error::JsonRpcError;

@@ -7,8 +7,8 @@ use serde::de::value::Error;
 use serde::de::{Deserializer, Error as _, IgnoredAny, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::wire::JsonRpcError;
-use crate::raw::RawJson;
+use super::json_rpc_error::JsonRpcError;
+use crate::raw_json::RawJson;
 use crate::scan::Kind;
 
 impl JsonRpcError {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::version::Version;
 use crate::decode::{DecodeError, Found, Member, is_blank};
-use crate::id::RequestId;
+use crate::request_id::RequestId;
 
 /// The members that were found, each once.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use super::members::EnvelopeMembers;
 use super::version::Version;
 use super::{is_absent, serialize_method};
 use crate::decode::DecodeError;
-use crate::id::RequestId;
+use crate::request_id::RequestId;
 
 /// A call that wants an answer.
 ///

@@ -7,7 +7,7 @@ use super::members::{EnvelopeMembers, ErrorMembers};
 use super::version::Version;
 use crate::decode::{DecodeError, Found, Member};
 use crate::error::JsonRpcError;
-use crate::id::RequestId;
+use crate::request_id::RequestId;
 
 /// The answer to a request: a result or an error, never both, never neither.
 ///

@@ -16,13 +16,13 @@
 //! # Ok::<(), caudal_core::CallError>(())
 //! ```
 
-mod id;
+mod call_id;
 mod uuid;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-pub use id::{CallId, IdFormat};
+pub use call_id::{CallId, IdFormat};
 
 use crate::decode::Id;
 use crate::error::{CallError, CloseReason};

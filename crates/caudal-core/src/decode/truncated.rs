@@ -1,8 +1,9 @@
 //! The first bytes of a message that is too large to be read.
 
-use super::envelope::{Next, after_value, id_of};
-use super::error::Member;
-use super::message::Id;
+use super::classify::id_of;
+use super::envelope::{Next, after_value};
+use super::id::Id;
+use super::member::Member;
 use crate::policy::Policy;
 use crate::scan::{NotJson, Scanner};
 

@@ -5,8 +5,8 @@ use std::fmt;
 use super::uuid::Uuid;
 use crate::decode::Id;
 use crate::encode::{put_plain, sealed};
-use crate::id::RequestId;
 use crate::policy::OldResponses;
+use crate::request_id::RequestId;
 
 /// Format of the ids of outgoing calls, chosen once per connection.
 ///
