@@ -1,5 +1,4 @@
-//! What costs no memory, counted on the test's own thread: what the test
-//! runner does on another does not matter.
+//! Work that allocates nothing, counted on the thread of the test.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -14,7 +13,7 @@ use caudal_core::{
     Decoder, FrameReader, Framing, IdFormat, Message, Pending, Policy, decode, encode,
 };
 
-/// How often `work` takes memory, once everything is warm.
+/// Counts the allocations of a second run of `work`.
 fn allocations(mut work: impl FnMut()) -> u64 {
     work();
     measure(work).count_total

@@ -1,4 +1,4 @@
-//! Batches: all entries at once, or one after the other.
+//! Batches: all entries at once, or one by one.
 
 use super::envelope::Envelope;
 use super::error::{DecodeError, Found};
@@ -8,7 +8,7 @@ use crate::policy::Policy;
 use crate::scan::{NotJson, Scanner, SyntaxError};
 
 pub(super) fn batch<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Message<'a>, NotJson> {
-    /// The shortest valid entry; bounds what is allocated by what was received.
+    /// Length of the shortest valid entry. It bounds the allocation by the bytes received.
     const SHORTEST: usize = r#"{"jsonrpc":"2.0","method":"a"},"#.len();
     let limit = policy.max_batch;
     let mut entries = Vec::with_capacity((scan.rest().len() / SHORTEST).min(limit));
@@ -24,7 +24,7 @@ pub(super) fn batch<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Messa
         scan.deepest = scan.depth;
         too_long |= entries.len() == limit;
         match scan.next_token() {
-            // The rest must still be JSON for this to be a batch at all.
+            // The rest must still be JSON, else the whole text is a parse error.
             _ if too_long => scan.value().map(drop)?,
             token => entries.push(entry(scan, token, policy)?),
         }
@@ -42,7 +42,7 @@ pub(super) fn batch<'a>(scan: &mut Scanner<'a>, policy: &Policy) -> Result<Messa
     Ok(Message::Batch(entries))
 }
 
-/// Reads an entry of a batch; the cursor stands on `token`.
+/// Reads an entry of a batch; the cursor is on `token`.
 #[inline]
 fn entry<'a>(
     scan: &mut Scanner<'a>,
@@ -69,9 +69,9 @@ pub(super) fn not_an_object<'a>(scan: &mut Scanner<'a>) -> Result<Message<'a>, N
 
 /// Iterator over the entries of a batch that [`decode`](super::decode) has accepted.
 ///
-/// It can be dropped after any entry and made again [at](Self::at) its
-/// [position](Self::position), so that nothing borrows the text meanwhile. The entries
-/// are those of [`Message::Batch`].
+/// It can be dropped after any entry and created again [at](Self::at) its
+/// [position](Self::position), so that the text is not borrowed in between. It yields
+/// the entries of [`Message::Batch`].
 ///
 /// ```
 /// use caudal_core::{Message, Policy, decode::Entries};
@@ -93,7 +93,7 @@ pub struct Entries<'a, 'p> {
 }
 
 impl<'a, 'p> Entries<'a, 'p> {
-    /// Continues with the entry at `position`; 0 is the beginning.
+    /// Continues with the entry at `position`; 0 is the start.
     #[must_use]
     pub fn at(batch: &'a str, position: usize, policy: &'p Policy) -> Self {
         let mut scan = Scanner::new(batch);
@@ -102,7 +102,7 @@ impl<'a, 'p> Entries<'a, 'p> {
         Self { scan, policy }
     }
 
-    /// Byte offset in the text where the entries that were read end.
+    /// Returns the byte offset of the end of the entries that were read.
     #[must_use]
     pub const fn position(&self) -> usize {
         self.scan.pos
@@ -112,9 +112,9 @@ impl<'a, 'p> Entries<'a, 'p> {
 impl<'a> Iterator for Entries<'a, '_> {
     type Item = Message<'a>;
 
-    /// Returns `None` after the last entry, and where the text is no valid batch.
+    /// Returns `None` after the last entry, and if the text is not a valid batch.
     fn next(&mut self) -> Option<Message<'a>> {
-        // The bracket that opens the batch, or the comma behind the last entry.
+        // The opening bracket of the batch, or the comma after an entry.
         if !matches!(self.scan.next_token(), Some(b'[' | b',')) {
             return None;
         }

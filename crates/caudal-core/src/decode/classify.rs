@@ -1,4 +1,4 @@
-//! The rules of the specification: from the members of a message to its type.
+//! Rules of the specification: from the members of a message to its type.
 
 use super::envelope::{Envelope, Method};
 use super::error::{DecodeError, Found, cut};
@@ -14,7 +14,7 @@ use crate::raw_json::RawJson;
 use crate::scan::{Kind, Text, string_value};
 
 impl<'a> Envelope<'a> {
-    /// What the members make of the message. `deepest` is how deep it nests.
+    /// Returns the message that the members make up. `deepest` is its nesting depth.
     #[inline]
     pub(super) fn classify(&self, policy: &Policy, deepest: usize) -> Message<'a> {
         match self.check(policy, deepest) {
@@ -25,10 +25,10 @@ impl<'a> Envelope<'a> {
 
     #[cold]
     fn invalid(&self, fault: Fault, policy: &Policy) -> Invalid<'a> {
-        // A member that stands twice has no value to echo.
+        // A member that appears twice has no value to echo.
         let id = self.id.filter(|_| !self.id_twice);
         let id = id.and_then(|raw| id_of(raw, policy));
-        let kind = if self.answers() {
+        let kind = if self.is_response() {
             InvalidKind::Response
         } else if fault.in_content && self.id.is_none() {
             InvalidKind::Notification
@@ -43,9 +43,9 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// Whether it is a response, or would be one if it were valid.
+    /// Returns true for a response, valid or not.
     #[inline]
-    const fn answers(&self) -> bool {
+    const fn is_response(&self) -> bool {
         self.method.is_none() && (self.result.is_some() || self.error.is_some())
     }
 
@@ -63,7 +63,7 @@ impl<'a> Envelope<'a> {
             Some(raw) => Some(check_id(raw, policy)?),
             None => None,
         };
-        if self.answers() {
+        if self.is_response() {
             return self.check_response(policy, deepest, id);
         }
         if policy.null_id == NullId::Reject && id == Some(Id::NULL) {
@@ -79,8 +79,8 @@ impl<'a> Envelope<'a> {
         if is_blank(&method) {
             return refuse(DecodeError::BlankMethod);
         }
-        // From here on a message without id is a notification, whatever else
-        // is wrong with it, and is never answered.
+        // From here on a message without id is a notification. It is never answered,
+        // whatever else is wrong with it.
         let params = match self.params {
             None | Some("null") => None,
             Some(raw) => {
@@ -130,12 +130,11 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Why a message is refused.
+/// Reason for which a message is refused.
 struct Fault {
     code: ErrorCode,
     cause: DecodeError,
-    /// Whether all is well but the content, so that without an id it is a
-    /// notification.
+    /// True if only the content is wrong. Without an id such a message is a notification.
     in_content: bool,
 }
 
@@ -169,7 +168,7 @@ fn check_version(raw: &str) -> Result<(), Box<Fault>> {
     })
 }
 
-/// The id that a scanned value is, if it is one.
+/// Returns a scanned value as an id, if it is a valid one.
 pub(super) fn id_of<'a>(raw: &'a str, policy: &Policy) -> Option<Id<'a>> {
     check_id(raw, policy).ok()
 }
@@ -192,7 +191,7 @@ fn check_id<'a>(raw: &'a str, policy: &Policy) -> Result<Id<'a>, Box<Fault>> {
     }
 }
 
-/// Whether a method's name is no name: empty, or nothing but white space.
+/// Returns true if the name of a method is empty or only white space.
 #[inline]
 pub(crate) fn is_blank(method: &str) -> bool {
     match method.as_bytes().first() {
@@ -219,7 +218,7 @@ fn check_unknown(
     unknown: Option<Text<'_>>,
     others: &[(Option<&str>, Member)],
 ) -> Result<(), Box<Fault>> {
-    /// How much of a name is shown.
+    /// Maximum characters of a name in an error.
     const SHOWN: usize = 40;
     let other = others.iter().find(|(value, _)| value.is_some());
     let name = match (unknown, other) {

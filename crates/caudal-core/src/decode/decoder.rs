@@ -1,4 +1,4 @@
-//! The decoder: one pass over a frame, with a stop before `params`.
+//! Decoder of one frame, with a stop before `params`.
 
 use std::borrow::Cow;
 
@@ -12,12 +12,12 @@ use super::message::Message;
 use crate::policy::Policy;
 use crate::scan::{NotJson, Scanner, SyntaxError};
 
-/// Decodes one frame, with a stop before `params`.
+/// Decoder of one frame, with a stop before `params`.
 ///
-/// When `method` stands before `params`, as nearly every sender writes it, the
-/// caller can read the params with its own type in the same pass. The message
-/// counts only once [`finish`](Self::finish) has said so: until then nothing
-/// is known about what follows the params.
+/// When `method` comes before `params`, as nearly every sender writes it, the
+/// caller can read the params with its own type in the same pass. Only
+/// [`finish`](Self::finish) tells if the message is valid: the text after the params
+/// has not been read before.
 ///
 /// ```
 /// use caudal_core::{Decoder, Message, Policy};
@@ -29,7 +29,7 @@ use crate::scan::{NotJson, Scanner, SyntaxError};
 /// let params = decoder.read_params::<(i64, i64)>();
 /// match decoder.finish() {
 ///     Message::Request(request) => {
-///         let (a, b) = params.expect("the decoder stands before params")?;
+///         let (a, b) = params.expect("the decoder is before params")?;
 ///         assert_eq!((request.id.as_str(), a + b), ("1", 3));
 ///     }
 ///     other => panic!("{other:?}"),
@@ -41,24 +41,24 @@ pub struct Decoder<'a, 'p> {
     policy: &'p Policy,
     scan: Scanner<'a>,
     envelope: Envelope<'a>,
-    stage: Stage,
+    position: Position,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum Position {
     /// Nothing has been read.
     Start,
-    /// The cursor stands before the value of `params`.
+    /// The cursor is before the value of `params`.
     Params,
-    /// The cursor stands behind the message's object.
+    /// The cursor is behind the object of the message.
     End,
-    /// The message is not valid, whatever follows.
+    /// The message is invalid, whatever follows.
     Failed(Box<DecodeError>),
-    /// What the bytes are has been said.
-    Spent,
+    /// The message has been returned.
+    Finished,
 }
 
-impl Stage {
+impl Position {
     #[cold]
     fn failed(cause: DecodeError) -> Self {
         Self::Failed(Box::new(cause))
@@ -66,7 +66,7 @@ impl Stage {
 }
 
 impl<'a, 'p> Decoder<'a, 'p> {
-    /// Begins to decode `bytes`. Size and encoding are checked at once.
+    /// Creates a decoder of `bytes`, and checks their size and encoding.
     ///
     /// ```
     /// use caudal_core::{Decoder, Message, Policy};
@@ -77,15 +77,15 @@ impl<'a, 'p> Decoder<'a, 'p> {
     #[must_use]
     #[inline]
     pub fn new(bytes: &'a [u8], policy: &'p Policy) -> Self {
-        let (text, stage) = if bytes.len() > policy.max_message {
+        let (text, position) = if bytes.len() > policy.max_message {
             let limit = policy.max_message;
-            ("", Stage::failed(DecodeError::TooLarge { limit }))
+            ("", Position::failed(DecodeError::TooLarge { limit }))
         } else {
             match std::str::from_utf8(bytes) {
-                Ok(text) => (text, Stage::Start),
+                Ok(text) => (text, Position::Start),
                 Err(error) => {
                     let offset = error.valid_up_to();
-                    ("", Stage::failed(DecodeError::Utf8 { offset }))
+                    ("", Position::failed(DecodeError::Utf8 { offset }))
                 }
             }
         };
@@ -93,16 +93,15 @@ impl<'a, 'p> Decoder<'a, 'p> {
             policy,
             scan: Scanner::new(text),
             envelope: Envelope::default(),
-            stage,
+            position,
         }
     }
 
-    /// Reads up to `params`, if `method` comes before it, and returns the
-    /// method.
+    /// Reads up to `params` if `method` comes before it, and returns the method.
     ///
-    /// `None` means that there is nothing to read ahead: a batch, a response,
-    /// a message without params or with params first, or bytes that are no
-    /// message. [`finish`](Self::finish) tells which.
+    /// Returns `None` for a batch, a response, a message without params or with params
+    /// before the method, and for bytes that are not a message.
+    /// [`finish`](Self::finish) tells which.
     ///
     /// ```
     /// use caudal_core::{Decoder, Policy};
@@ -113,27 +112,26 @@ impl<'a, 'p> Decoder<'a, 'p> {
     /// ```
     #[inline]
     pub fn method_before_params(&mut self) -> Option<Cow<'a, str>> {
-        if !matches!(self.stage, Stage::Start) || self.scan.next_token() != Some(b'{') {
+        if !matches!(self.position, Position::Start) || self.scan.next_token() != Some(b'{') {
             return None;
         }
-        self.stage = match self.envelope.read(&mut self.scan, true) {
-            Ok(Next::Params) => Stage::Params,
-            Ok(_) => Stage::End,
-            Err(NotJson) => Stage::failed(self.scan.fault()),
+        self.position = match self.envelope.read(&mut self.scan, true) {
+            Ok(Next::Params) => Position::Params,
+            Ok(_) => Position::End,
+            Err(NotJson) => Position::failed(self.scan.fault()),
         };
-        match self.stage {
-            Stage::Params => self.envelope.method_name(),
+        match self.position {
+            Position::Params => self.envelope.method_name(),
             _ => None,
         }
     }
 
     /// Reads the params as `T` without scanning them first.
     ///
-    /// `None` means that the decoder does not stand before params: call
-    /// [`method_before_params`](Self::method_before_params) first, and this at
-    /// most once after it. If the params are not valid JSON, or nest too deep,
-    /// what this returns does not matter: [`finish`](Self::finish) then says
-    /// that the message is invalid.
+    /// Returns `None` if the decoder is not before params: call
+    /// [`method_before_params`](Self::method_before_params) first, and this method at
+    /// most once. If the params are not valid JSON, or nest too deep, ignore the
+    /// result: [`finish`](Self::finish) then returns [`Message::Invalid`].
     ///
     /// ```
     /// use caudal_core::{Decoder, Policy};
@@ -148,13 +146,13 @@ impl<'a, 'p> Decoder<'a, 'p> {
     /// ```
     #[inline]
     pub fn read_params<T: Deserialize<'a>>(&mut self) -> Option<Result<T, serde_json::Error>> {
-        if !matches!(self.stage, Stage::Params) {
+        if !matches!(self.position, Position::Params) {
             return None;
         }
         self.scan.next_token();
         let rest = self.scan.rest();
         let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<T>();
-        // A stream may end; a value that is missing is an error.
+        // A missing value ends the stream; here it is an error.
         let params = stream.next().unwrap_or_else(|| serde_json::from_str(""));
         let end = stream.byte_offset();
         let read = match &params {
@@ -168,32 +166,33 @@ impl<'a, 'p> Decoder<'a, 'p> {
         Some(params)
     }
 
-    /// Whether a value that `serde_json` has read would pass the scanner too,
-    /// told without scanning it: `serde_json` skips what a type ignores
-    /// without looking at surrogates or depth.
+    /// Returns true if the scanner would surely accept a value that `serde_json` has
+    /// read. `serde_json` checks neither surrogates nor depth in values that a type
+    /// ignores; without backslashes and many brackets both are in order.
     #[inline]
     fn is_plain(&self, text: &str) -> bool {
-        // So many levels may open before the limit, and each takes two bytes.
+        // Each level takes at least two bytes.
         let room = self.policy.max_depth.saturating_sub(self.scan.depth);
         let shallow = text.len() / 2 <= room || brackets(text.as_bytes()) <= room;
-        // A type may also have read nothing at all.
+        // Some types read nothing at all.
         !text.is_empty() && shallow && !has_backslash(text.as_bytes())
     }
 
-    /// Goes on behind the value of `params`.
+    /// Reads the members after `params`.
     fn after_params(&mut self, text: &'a str) {
         self.envelope.set_params(text);
         let next = match after_value(&mut self.scan) {
             Ok(Next::Member) => self.envelope.read_members(&mut self.scan, false),
             other => other,
         };
-        self.stage = match next {
-            Ok(_) => Stage::End,
-            Err(NotJson) => Stage::failed(self.scan.fault()),
+        self.position = match next {
+            Ok(_) => Position::End,
+            Err(NotJson) => Position::failed(self.scan.fault()),
         };
     }
 
-    /// Reads to the end and says what the bytes are. A second call finds nothing left.
+    /// Reads to the end and returns the message. A second call returns
+    /// [`Message::Invalid`].
     ///
     /// ```
     /// use caudal_core::{Decoder, Message, Policy};
@@ -208,17 +207,17 @@ impl<'a, 'p> Decoder<'a, 'p> {
     #[must_use]
     #[inline]
     pub fn finish(&mut self) -> Message<'a> {
-        if matches!(self.stage, Stage::Params) {
+        if matches!(self.position, Position::Params) {
             match self.scan.value() {
                 Ok(text) => self.after_params(text),
-                Err(NotJson) => self.stage = Stage::failed(self.scan.fault()),
+                Err(NotJson) => self.position = Position::failed(self.scan.fault()),
             }
         }
-        let message = match std::mem::replace(&mut self.stage, Stage::Spent) {
-            Stage::Failed(cause) => return Message::Invalid(Invalid::unidentified(*cause)),
-            Stage::Spent => self.scan.fail(SyntaxError::UnexpectedEnd),
-            Stage::End => Ok(self.envelope.classify(self.policy, self.scan.deepest)),
-            Stage::Start | Stage::Params => match self.scan.next_token() {
+        let message = match std::mem::replace(&mut self.position, Position::Finished) {
+            Position::Failed(cause) => return Message::Invalid(Invalid::unidentified(*cause)),
+            Position::Finished => self.scan.fail(SyntaxError::UnexpectedEnd),
+            Position::End => Ok(self.envelope.classify(self.policy, self.scan.deepest)),
+            Position::Start | Position::Params => match self.scan.next_token() {
                 Some(b'{') => {
                     let read = self.envelope.read(&mut self.scan, false);
                     read.map(|_| self.envelope.classify(self.policy, self.scan.deepest))
@@ -234,9 +233,9 @@ impl<'a, 'p> Decoder<'a, 'p> {
     }
 }
 
-/// Whether there is an escape.
+/// Returns true if there is an escape.
 fn has_backslash(bytes: &[u8]) -> bool {
-    /// Of fewer it takes longer to look at many at once.
+    /// Length up to which a simple loop is faster than `memchr`.
     const FEW: usize = 16;
     match bytes.len() {
         ..=FEW => bytes.contains(&b'\\'),
@@ -244,10 +243,10 @@ fn has_backslash(bytes: &[u8]) -> bool {
     }
 }
 
-/// How many opening brackets and braces there are, in strings or not.
+/// Counts the opening brackets and braces, also those within strings.
 fn brackets(bytes: &[u8]) -> usize {
-    // `[` and `{` differ in one bit. A small counter for a short block lets the
-    // compiler count many bytes at once.
+    // `[` and `{` differ in one bit. With a counter of one byte for a short block the
+    // compiler counts many bytes at once.
     bytes
         .chunks(128)
         .map(|block| {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::member::Member;
 use crate::scan::{NotJson, Scanner, SyntaxError, Text};
 
-/// The members of one message as they were found: raw text, by presence.
+/// Members of one message: raw text, by presence.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Envelope<'a> {
     pub(super) version: Option<&'a str>,
@@ -14,55 +14,60 @@ pub(super) struct Envelope<'a> {
     pub(super) params: Option<&'a str>,
     pub(super) result: Option<&'a str>,
     pub(super) error: Option<&'a str>,
-    /// The first member that is none of these.
+    /// First member with another name.
     pub(super) unknown: Option<Text<'a>>,
-    /// The first member that stands twice, and whether `id` is one of those.
+    /// First member that appears twice.
     pub(super) duplicate: Option<Member>,
+    /// True if `id` appears twice.
     pub(super) id_twice: bool,
 }
 
-/// The value of `method`.
+/// Value of `method`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Method<'a> {
     Name(Text<'a>),
-    /// Something else, as it stands.
+    /// Raw text of a value that is not a string.
     Other(&'a str),
 }
 
-/// What follows a member.
+/// Text that follows a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Another member.
     Member,
     /// The end of the object.
     End,
-    /// The value of `params`, which the caller wanted to read itself.
+    /// The value of `params`, which the caller reads itself.
     Params,
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads an object's members from the first on; the cursor stands on `{`.
+    /// Reads the members of an object; the cursor is on `{`.
     #[inline]
-    pub(super) fn read(&mut self, scan: &mut Scanner<'a>, park: bool) -> Result<Next, NotJson> {
+    pub(super) fn read(
+        &mut self,
+        scan: &mut Scanner<'a>,
+        stop_before_params: bool,
+    ) -> Result<Next, NotJson> {
         scan.enter();
         if scan.next_token() == Some(b'}') {
             scan.leave();
             return Ok(Next::End);
         }
-        self.read_members(scan, park)
+        self.read_members(scan, stop_before_params)
     }
 
-    /// Reads members from the one under the cursor to the end of the object,
-    /// or, if `park` is set, to the value of `params` after a `method`.
+    /// Reads members from the cursor to the end of the object or, if
+    /// `stop_before_params` is set, to the value of `params` after a `method`.
     #[inline]
     pub(super) fn read_members(
         &mut self,
         scan: &mut Scanner<'a>,
-        park: bool,
+        stop_before_params: bool,
     ) -> Result<Next, NotJson> {
         loop {
             scan.next_token();
-            // What nearly everybody writes; anything else takes the long way.
+            // The usual spelling is compared as a whole; others take the slow path.
             match scan.peek_behind() {
                 Some(b'j') if self.version.is_none() && scan.eat(r#""jsonrpc":"2.0""#) => {
                     self.version = Some(r#""2.0""#);
@@ -74,7 +79,7 @@ impl<'a> Envelope<'a> {
                     self.method = Some(read_method(scan)?);
                 }
                 Some(b'p') if self.params.is_none() && scan.eat(r#""params":"#) => {
-                    if park && self.method.is_some() {
+                    if stop_before_params && self.method.is_some() {
                         return Ok(Next::Params);
                     }
                     self.params = Some(scan.value()?);
@@ -86,7 +91,7 @@ impl<'a> Envelope<'a> {
                     self.error = Some(scan.value()?);
                 }
                 _ => {
-                    if self.read_other(scan, park)? == Next::Params {
+                    if self.read_other(scan, stop_before_params)? == Next::Params {
                         return Ok(Next::Params);
                     }
                 }
@@ -97,17 +102,23 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// Reads a member that is not written as usual, not known, or not the first of its
-    /// name.
+    /// Reads a member that has an unusual spelling, is unknown, or is not the first of
+    /// its name.
     #[inline(never)]
-    fn read_other(&mut self, scan: &mut Scanner<'a>, park: bool) -> Result<Next, NotJson> {
+    fn read_other(
+        &mut self,
+        scan: &mut Scanner<'a>,
+        stop_before_params: bool,
+    ) -> Result<Next, NotJson> {
         let name = scan.name()?;
         let member = Member::of_envelope(name.value().as_bytes());
         let repeated = match member {
             Some(Member::Version) => self.version.replace(scan.value()?).is_some(),
             Some(Member::Id) => self.id.replace(scan.value()?).is_some(),
             Some(Member::Method) => self.method.replace(read_method(scan)?).is_some(),
-            Some(Member::Params) if park && self.params.is_none() && self.method.is_some() => {
+            Some(Member::Params)
+                if stop_before_params && self.params.is_none() && self.method.is_some() =>
+            {
                 return Ok(Next::Params);
             }
             Some(Member::Params) => self.params.replace(scan.value()?).is_some(),
@@ -126,7 +137,7 @@ impl<'a> Envelope<'a> {
         Ok(Next::Member)
     }
 
-    /// The method's name, if one has been read.
+    /// Returns the name of the method, if it has been read.
     pub(super) fn method_name(&self) -> Option<Cow<'a, str>> {
         match self.method {
             Some(Method::Name(name)) => Some(name.value()),
@@ -140,7 +151,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Most ids are short numbers.
+/// Reads the value of `id`. Most ids are short numbers.
 #[inline]
 fn read_id<'a>(scan: &mut Scanner<'a>) -> Result<&'a str, NotJson> {
     match scan.few_digits() {
@@ -158,7 +169,7 @@ fn read_method<'a>(scan: &mut Scanner<'a>) -> Result<Method<'a>, NotJson> {
     }
 }
 
-/// Reads what follows a value of the envelope.
+/// Reads the comma or the brace after the value of a member.
 #[inline]
 pub(super) fn after_value(scan: &mut Scanner<'_>) -> Result<Next, NotJson> {
     match scan.next_token() {

@@ -10,17 +10,18 @@ use crate::policy::{OldResponses, Policy};
 use crate::raw_json::RawJson;
 use crate::scan::{Kind, NotJson, Scanner, string_value};
 
-/// The members of an error object, and the first that stands twice.
+/// Members of an error object: raw text, by presence.
 #[derive(Default)]
 struct ErrorEnvelope<'a> {
     code: Option<&'a str>,
     message: Option<&'a str>,
     data: Option<&'a str>,
+    /// First member that appears twice.
     duplicate: Option<Member>,
 }
 
 impl<'a> ErrorEnvelope<'a> {
-    /// Reads the members; the cursor stands on `{`.
+    /// Reads the members; the cursor is on `{`.
     fn read(scan: &mut Scanner<'a>) -> Result<Self, NotJson> {
         let mut found = Self::default();
         scan.enter();
@@ -46,8 +47,9 @@ impl<'a> ErrorEnvelope<'a> {
     }
 }
 
-/// The outcome of a response with both members: a null beside the other may count as
-/// absent, and two are a result.
+/// Returns the outcome of a response with both `result` and `error`. If the policy
+/// accepts old responses, a null beside the other counts as absent; two nulls are the
+/// result null.
 #[cold]
 pub(super) fn read_both<'a>(
     result: &'a str,
@@ -62,7 +64,7 @@ pub(super) fn read_both<'a>(
     }
 }
 
-/// Reads the value of `error`, which the scanner has accepted.
+/// Reads the value of `error`, which the scanner has accepted as JSON.
 pub(super) fn read_error(raw: &str) -> Result<ErrorObject<'_>, DecodeError> {
     if Kind::of(raw) != Kind::Object {
         return Err(DecodeError::wrong_type(Member::Error, "an object", raw));

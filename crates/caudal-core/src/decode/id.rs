@@ -1,4 +1,4 @@
-//! The id of a decoded message, borrowed from its bytes.
+//! Id of a decoded message, borrowed from its bytes.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use crate::raw_json::RawJson;
 use crate::request_id::RequestId;
 use crate::scan::{Kind, string_value};
 
-/// An id as it stands in the message: a string, a number of any form, or null.
+/// JSON text of an id: a string, a number of any form, or null.
 ///
-/// A server echoes it and never needs to read it.
+/// A server echoes it and does not need to read it.
 ///
 /// ```
 /// use caudal_core::{Id, RequestId};
@@ -30,11 +30,11 @@ impl<'a> Id<'a> {
     /// ```
     pub const NULL: Id<'static> = Id("null");
 
-    /// Checks that `text` is an id, and wraps it: for one that was kept as text,
+    /// Checks that `text` is an id, and wraps it: for an id that was stored as text,
     /// or that came in the params of another message.
     ///
     /// # Errors
-    /// It is not JSON, or not a string, a number or null.
+    /// The text is not JSON, or not a string, a number or null.
     ///
     /// ```
     /// use caudal_core::Id;
@@ -62,7 +62,7 @@ impl<'a> Id<'a> {
         Self(text)
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     ///
     /// ```
     /// assert_eq!(caudal_core::Id::NULL.as_str(), "null");
@@ -72,7 +72,7 @@ impl<'a> Id<'a> {
         self.0
     }
 
-    /// Whether it is null.
+    /// Returns true if the id is null.
     ///
     /// ```
     /// assert!(caudal_core::Id::NULL.is_null());
@@ -82,8 +82,8 @@ impl<'a> Id<'a> {
         Kind::of(self.0) == Kind::Null
     }
 
-    /// The integer, if it is one that fits `i64`. `7.0` is `7`: some languages
-    /// know no other way to write it.
+    /// Returns the integer, if it is one that fits `i64`. `7.0` is `7`: some languages
+    /// cannot write it in another way.
     ///
     /// ```
     /// use caudal_core::{Message, Policy, decode};
@@ -99,7 +99,7 @@ impl<'a> Id<'a> {
         integer.parse().ok().filter(|_| whole)
     }
 
-    /// Returns whether a response with this id answers the call `own`.
+    /// Returns true if a response with this id answers the call `own`.
     ///
     /// Ids are compared as JSON values: `1.0` answers call 1. With
     /// [`OldResponses::Accept`] the string `"1"` does so too.
@@ -129,7 +129,7 @@ impl<'a> Id<'a> {
         }
     }
 
-    /// Returns the integer that a string spells in the way in which it would be sent.
+    /// Returns the integer that a string spells, if it is spelled as it would be sent.
     #[cold]
     fn quoted_integer(self) -> Option<i64> {
         let string = self.as_string()?;
@@ -138,7 +138,7 @@ impl<'a> Id<'a> {
         (number.to_string() == *string).then_some(number)
     }
 
-    /// The string, with its escapes undone, if it is one.
+    /// Returns the string without escapes, if the id is a string.
     ///
     /// ```
     /// use caudal_core::{Message, Policy, decode};
@@ -152,7 +152,7 @@ impl<'a> Id<'a> {
         (Kind::of(self.0) == Kind::String).then(|| string_value(self.0))
     }
 
-    /// The owned id; null is `None`.
+    /// Converts to the owned id; null becomes `None`.
     ///
     /// # Errors
     /// [`DecodeError::WrongType`]: a number that is not an integer or does not
@@ -184,8 +184,8 @@ impl<'a> Id<'a> {
     }
 }
 
-/// The integer that a JSON number is, written without fraction or exponent.
-/// `-0` is none: as an `i64` it would lose its sign.
+/// Reads an integer that is written without fraction or exponent. `-0` is refused: an
+/// `i64` would lose its sign.
 pub(super) fn plain_integer(raw: &str) -> Option<i64> {
     raw.parse().ok().filter(|_| raw != "-0")
 }

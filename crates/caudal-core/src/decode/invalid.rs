@@ -5,7 +5,7 @@ use super::id::Id;
 use crate::error::{ErrorCode, JsonRpcError};
 use crate::policy::ErrorDetail;
 
-/// Bytes that are not a valid message, and what to do about them.
+/// Bytes that are not a valid message, with the cause and the error to send.
 ///
 /// ```
 /// use caudal_core::{ErrorDetail, Message, Policy, decode};
@@ -23,17 +23,17 @@ use crate::policy::ErrorDetail;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Invalid<'a> {
-    /// The code of the answer.
+    /// Code of the error response.
     pub code: ErrorCode,
-    /// The id of the answer: the request's where it is a valid one, else null.
+    /// Id of the error response: that of the request if it is valid, else null.
     pub id: Id<'a>,
-    /// What is wrong.
+    /// Reason for which the message is invalid.
     pub cause: DecodeError,
-    /// What it would be if it were valid.
+    /// Type of the message without its fault.
     pub kind: InvalidKind,
 }
 
-/// What an invalid message would be if it were valid.
+/// Type of an invalid message, as far as it is known.
 ///
 /// ```
 /// use caudal_core::{InvalidKind, Message, Policy, decode};
@@ -45,12 +45,12 @@ pub struct Invalid<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InvalidKind {
-    /// A request, or nobody knows: it is answered.
+    /// Request or unknown: it is answered.
     Request,
-    /// A notification in all but its content: it is never answered.
+    /// Notification with invalid content: it is never answered.
     Notification,
-    /// A response: it is never answered. If its id is that of a call of ours,
-    /// that call has failed.
+    /// Response: it is never answered. If its id belongs to an outgoing call, that
+    /// call has failed.
     Response,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Invalid<'a> {
         }
     }
 
-    /// Whether the sender is told.
+    /// Returns true if the sender expects an error response.
     ///
     /// ```
     /// use caudal_core::{Message, Policy, decode};
@@ -78,7 +78,7 @@ impl<'a> Invalid<'a> {
         self.kind == InvalidKind::Request
     }
 
-    /// The error object that tells the sender.
+    /// Returns the error object to send.
     ///
     /// ```
     /// use caudal_core::{ErrorDetail, Message, Policy, decode};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A member of a message that the specification names.
+/// Member of a message that the specification defines.
 ///
 /// ```
 /// use caudal_core::Member;
@@ -34,7 +34,7 @@ pub enum Member {
 }
 
 impl Member {
-    /// Its path in the message.
+    /// Returns its path in the message.
     ///
     /// ```
     /// assert_eq!(caudal_core::Member::Version.name(), "jsonrpc");
@@ -54,7 +54,7 @@ impl Member {
         }
     }
 
-    /// The member of the envelope with that name.
+    /// Returns the member of the message object with this name.
     #[inline]
     pub(crate) const fn of_envelope(name: &[u8]) -> Option<Self> {
         Some(match name {
@@ -68,7 +68,7 @@ impl Member {
         })
     }
 
-    /// The member of an error object with that name.
+    /// Returns the member of an error object with this name.
     pub(crate) const fn of_error(name: &[u8]) -> Option<Self> {
         Some(match name {
             b"code" => Self::Code,

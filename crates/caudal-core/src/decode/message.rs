@@ -1,4 +1,4 @@
-//! A decoded message, borrowed from its bytes.
+//! Decoded messages, borrowed from their bytes.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::invalid::Invalid;
 use crate::error::{CallError, ErrorCode, JsonRpcError};
 use crate::raw_json::RawJson;
 
-/// What a frame turned out to be.
+/// Message that a frame contains, borrowed from its bytes.
 ///
 /// ```
 /// use caudal_core::{Message, Policy, decode};
@@ -27,19 +27,19 @@ use crate::raw_json::RawJson;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Message<'a> {
-    /// A call that wants an answer.
+    /// Call that expects a response.
     Request(Request<'a>),
-    /// A call that wants none.
+    /// Call without a response.
     Notification(Notification<'a>),
-    /// The answer to a call of ours.
+    /// Response to an outgoing call.
     Response(Response<'a>),
-    /// Several of the others; never a batch again, never empty.
+    /// Several messages; never empty, never nested.
     Batch(Vec<Self>),
-    /// Not a valid message.
+    /// Bytes that are not a valid message.
     Invalid(Invalid<'a>),
 }
 
-/// A call that wants an answer.
+/// Call that expects a response.
 ///
 /// ```
 /// use caudal_core::{Message, Policy, decode};
@@ -52,20 +52,19 @@ pub enum Message<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request<'a> {
-    /// Its id, to be echoed.
+    /// Id to echo.
     pub id: Id<'a>,
-    /// The method; borrowed unless it was spelled with escapes.
+    /// Method; borrowed unless it is written with escapes.
     pub method: Cow<'a, str>,
-    /// The params; `null` counts as none.
+    /// Params; `null` counts as none.
     pub params: Option<RawJson<'a>>,
 }
 
 impl<'a> Request<'a> {
-    /// The params as `T`: a tuple by position, a struct by name.
+    /// Reads the params as `T`: a tuple by position, a struct by name.
     ///
     /// # Errors
-    /// The -32602 with which to answer if they do not have that shape, or are
-    /// missing and `T` cannot do without.
+    /// The -32602 to answer with, if the params do not fit `T` or are missing.
     ///
     /// ```
     /// use caudal_core::{Message, Policy, decode};
@@ -86,7 +85,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A call that wants no answer, and never gets one.
+/// Call without a response.
 ///
 /// ```
 /// use caudal_core::{Message, Policy, decode};
@@ -98,13 +97,13 @@ impl<'a> Request<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Notification<'a> {
-    /// The method; borrowed unless it was spelled with escapes.
+    /// Method; borrowed unless it is written with escapes.
     pub method: Cow<'a, str>,
-    /// The params; `null` counts as none.
+    /// Params; `null` counts as none.
     pub params: Option<RawJson<'a>>,
 }
 
-/// The answer to a call.
+/// Response to a call.
 ///
 /// ```
 /// use caudal_core::{Message, Policy, decode};
@@ -117,18 +116,18 @@ pub struct Notification<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Response<'a> {
-    /// The id of the call, or null where the other side could not read it.
+    /// Id of the call, or null if the other side could not read it.
     pub id: Id<'a>,
-    /// The result, or the error.
+    /// Result or error.
     pub outcome: Result<RawJson<'a>, ErrorObject<'a>>,
 }
 
 impl<'a> Response<'a> {
-    /// The result as `T`, for the caller.
+    /// Reads the result as `T`.
     ///
     /// # Errors
     /// [`CallError::Remote`] with the error of the response, or
-    /// [`CallError::Result`] if the result does not have the shape of `T`.
+    /// [`CallError::Result`] if the result does not fit `T`.
     ///
     /// ```
     /// use caudal_core::{CallError, Message, Policy, decode};
@@ -147,7 +146,7 @@ impl<'a> Response<'a> {
     }
 }
 
-/// The error of a response, borrowed.
+/// Error of a response, borrowed from its bytes.
 ///
 /// ```
 /// use caudal_core::{ErrorCode, Message, Policy, decode};
@@ -159,10 +158,10 @@ impl<'a> Response<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ErrorObject<'a> {
-    /// Its code.
+    /// Error code.
     pub code: ErrorCode,
-    /// Its message; borrowed unless it was spelled with escapes.
+    /// Message; borrowed unless it is written with escapes.
     pub message: Cow<'a, str>,
-    /// Its data; `null` is data.
+    /// Additional data; `null` counts as data.
     pub data: Option<RawJson<'a>>,
 }

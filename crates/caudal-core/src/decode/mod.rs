@@ -1,11 +1,11 @@
-//! Bytes to message: one borrowing pass that checks every rule on the way.
+//! Decoding: one pass that borrows from the bytes and checks every rule.
 //!
-//! [`decode`] never fails: whatever the bytes are, the [`Message`] says what
-//! they mean and what the sender is owed. Nothing is allocated for an ordinary
-//! message, nothing recurses, and no limit is checked too late.
+//! [`decode`] never fails: for bytes that are not a valid message it returns
+//! [`Message::Invalid`] with the code, the id and the cause. It allocates nothing for
+//! an ordinary message, does not recurse, and checks each limit before it allocates.
 //!
 //! [`Decoder`] is the same pass with a stop before `params`, for a caller that
-//! knows the type they must have.
+//! knows their type.
 //!
 //! ```
 //! use caudal_core::decode::{Message, decode};
@@ -36,7 +36,7 @@ pub use invalid::{Invalid, InvalidKind};
 pub use member::Member;
 pub use message::{ErrorObject, Message, Notification, Request, Response};
 pub use to_owned::ToOwnedError;
-pub use truncated::answers_in;
+pub use truncated::truncated_responses;
 
 pub(crate) use classify::is_blank;
 pub(crate) use error::cut;

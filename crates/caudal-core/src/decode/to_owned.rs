@@ -8,7 +8,7 @@ use crate::error::JsonRpcError;
 use crate::message::{JsonRpcNotification, JsonRpcRequest, JsonRpcResponse};
 use crate::raw_json::RawJson;
 
-/// Why a borrowed message has no owned form.
+/// Reason for which a borrowed message has no owned form.
 ///
 /// The owned types hold ids as `i64` or `String` and params as `Value`; the
 /// borrowed ones hold any JSON.
@@ -61,8 +61,7 @@ impl TryFrom<Notification<'_>> for JsonRpcNotification {
     }
 }
 
-/// Keeps code and message in any case. Data that a `Value` cannot hold, such as
-/// `1e400`, becomes a string of its text.
+/// Data that a `Value` cannot hold, such as `1e400`, becomes a string of its text.
 impl From<ErrorObject<'_>> for JsonRpcError {
     fn from(error: ErrorObject<'_>) -> Self {
         let mut owned = Self::new(error.code, error.message);

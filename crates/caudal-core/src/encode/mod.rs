@@ -1,8 +1,8 @@
-//! Message to bytes: written straight into the caller's buffer.
+//! Encoding: messages are written straight into the caller's buffer.
 //!
-//! Every function appends one whole message, or fails and leaves the buffer as
-//! it was. Results and params are anything that serialises, or JSON that is
-//! already text ([`RawJson`]); there is no `Value` in between.
+//! Every function appends one whole message, or fails and leaves the buffer
+//! unchanged. Results and params are any type that serialises, or JSON text
+//! ([`RawJson`](crate::RawJson)); no `Value` is built in between.
 //!
 //! ```
 //! use caudal_core::{RequestId, encode};
@@ -26,7 +26,7 @@ pub use prepared::{Prepared, prepare};
 pub use request::{call, call_raw, notification, notification_raw};
 pub use response::{batch, error, error_raw, reply, reply_raw};
 
-/// Why a message was not written. The buffer is as it was.
+/// Reason for which a message was not written. The buffer is unchanged.
 ///
 /// ```
 /// use caudal_core::{EncodeError, encode};
@@ -39,13 +39,13 @@ pub use response::{batch, error, error_raw, reply, reply_raw};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The value's own `Serialize` failed.
+    /// The `Serialize` implementation of the value failed.
     #[error("the value could not be serialised")]
     Value(#[source] serde_json::Error),
-    /// A method must have a name.
+    /// The method is empty or only white space.
     #[error("`method` must not be blank")]
     BlankMethod,
-    /// Params must be an array or an object.
+    /// The params are neither array nor object.
     #[error(
         "`params` must be an array, an object or nothing; put a single value into a tuple: `(value,)`"
     )]

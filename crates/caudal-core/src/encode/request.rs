@@ -7,8 +7,7 @@ use super::output::{Output, WireId, make_room, or_restore, put_value};
 use crate::decode::is_blank;
 use crate::raw_json::RawJson;
 
-/// Appends a request. Params that serialise to `null`, such as `&()`, are left
-/// out.
+/// Appends a request. Params that serialise to `null`, such as `&()`, are omitted.
 ///
 /// # Errors
 /// The method is blank, or the params do not serialise or are neither array
@@ -34,7 +33,7 @@ pub fn call<B: Output, T: Serialize + ?Sized>(
     })
 }
 
-/// Appends a request whose params are JSON already.
+/// Appends a request whose params are JSON text.
 ///
 /// # Errors
 /// The method is blank, or the params are neither array, object nor null.
@@ -60,8 +59,7 @@ pub fn call_raw<B: Output>(
     })
 }
 
-/// Appends a notification. Params that serialise to `null`, such as `&()`, are
-/// left out.
+/// Appends a notification. Params that serialise to `null`, such as `&()`, are omitted.
 ///
 /// # Errors
 /// The method is blank, or the params do not serialise or are neither array
@@ -86,7 +84,7 @@ pub fn notification<B: Output, T: Serialize + ?Sized>(
     })
 }
 
-/// Appends a notification whose params are JSON already.
+/// Appends a notification whose params are JSON text.
 ///
 /// # Errors
 /// The method is blank, or the params are neither array, object nor null.
@@ -117,7 +115,7 @@ pub(super) fn put_call_head<B: Output>(out: &mut B, id: impl WireId) {
     out.put(b",");
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "stands beside `put_value`")]
+#[expect(clippy::unnecessary_wraps, reason = "the signature of `put_value`")]
 fn put_raw<B: Output>(out: &mut B, raw: RawJson<'_>) -> Result<(), EncodeError> {
     out.put(raw.as_str().as_bytes());
     Ok(())

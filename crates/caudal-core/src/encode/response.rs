@@ -15,8 +15,8 @@ fn put_reply_head<B: Output>(out: &mut B, id: impl WireId, outcome: &str) {
     out.put(outcome.as_bytes());
 }
 
-/// Appends a success. A float that is not a number has no JSON form and is
-/// written as `null`, as `serde_json` does.
+/// Appends a successful response. A float that is NaN or infinite has no JSON form and
+/// is written as `null`, as `serde_json` does.
 ///
 /// # Errors
 /// [`EncodeError::Value`] if the result does not serialise: answer with an
@@ -46,7 +46,7 @@ pub fn reply<B: Output, T: Serialize + ?Sized>(
     })
 }
 
-/// Appends a success whose result is JSON already.
+/// Appends a successful response whose result is JSON text.
 ///
 /// ```
 /// use caudal_core::{RawJson, RequestId, encode};
@@ -63,7 +63,8 @@ pub fn reply_raw<B: Output>(out: &mut B, id: impl WireId, result: RawJson<'_>) {
     out.put(b"}");
 }
 
-/// Appends an error; [`Id::NULL`](crate::Id::NULL) where the request's id is not known.
+/// Appends an error response. Its id is [`Id::NULL`](crate::Id::NULL) if that of the
+/// request is not known.
 ///
 /// ```
 /// use caudal_core::{Id, JsonRpcError, encode};
@@ -85,7 +86,7 @@ pub fn error<B: Output>(out: &mut B, id: impl WireId, error: &JsonRpcError) {
     out.put(b"}");
 }
 
-/// Appends an error as it was received, its data to the letter; for a bridge.
+/// Appends an error response as it was received, byte for byte; for a proxy.
 ///
 /// ```
 /// use caudal_core::{Message, Policy, RequestId, decode, encode};
@@ -108,9 +109,9 @@ pub fn error_raw<B: Output>(out: &mut B, id: impl WireId, error: &ErrorObject<'_
     out.put(b"}}");
 }
 
-/// Appends the answers to a batch: an array of what `write` appends for each
-/// entry. An entry for which it appends nothing has no place in it, and if there
-/// is none at all, nothing is appended.
+/// Appends the responses to a batch: an array with the text that `write` appends for
+/// each entry. Entries for which it appends nothing are left out. If all are left out,
+/// nothing is appended.
 ///
 /// ```
 /// use caudal_core::{Message, Policy, decode, encode};

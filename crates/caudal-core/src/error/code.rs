@@ -1,4 +1,4 @@
-//! Error codes: the standard ones by name, any integer by value.
+//! Error codes: named constants, and any other integer.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ use crate::decode::{DecodeError, Found, Member};
 #[serde(transparent)]
 pub struct ErrorCode(i64);
 
-/// Range of an error code, by who defines its meaning.
+/// Range of an error code.
 ///
 /// ```
 /// # use caudal_core::{CodeClass, ErrorCode};
@@ -31,13 +31,13 @@ pub struct ErrorCode(i64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CodeClass {
-    /// One of the five codes that the specification defines.
+    /// One of the five codes of the specification.
     Standard,
-    /// -32099 to -32000: free for the implementation of a server.
+    /// -32099 to -32000: for implementations of servers.
     Server,
-    /// The rest of -32768 to -32000: reserved by the specification.
+    /// The rest of -32768 to -32000: reserved.
     Reserved,
-    /// Every other integer: free for the application.
+    /// Every other integer: for the application.
     Application,
 }
 

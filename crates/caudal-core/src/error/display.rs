@@ -1,32 +1,33 @@
-//! The data of an error, printed on one line.
+//! Printing the data of an error on one line.
 
 use std::fmt::{self, Write};
 
 use serde_json::Value;
 
-/// Data behind a colon, as far as one line has room for it and the message does not
-/// say it already.
-pub(super) struct Shown<'a>(pub(super) &'a str, pub(super) Option<&'a Value>);
+/// Data of an error after its message: behind a colon, shortened, and only if the
+/// message does not contain it.
+pub(super) struct DataSuffix<'a>(pub(super) &'a str, pub(super) Option<&'a Value>);
 
-impl Shown<'_> {
-    fn is_told(&self, data: &Value) -> bool {
+impl DataSuffix<'_> {
+    fn message_contains(&self, data: &Value) -> bool {
         match data {
             Value::Null => true,
             Value::String(text) => self.0.contains(text.as_str()),
             Value::Number(number) => self.0.contains(&number.to_string()),
-            // Few, since each is looked for in all of the message.
+            // The message is searched for each of them.
             Value::Object(members) if members.len() <= 4 => members
                 .values()
-                .all(|value| !value.is_object() && self.is_told(value)),
+                .all(|value| !value.is_object() && self.message_contains(value)),
             _ => false,
         }
     }
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for DataSuffix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Maximum characters that are shown.
         const SHOWN: usize = 200;
-        let Some(data) = self.1.filter(|data| !self.is_told(data)) else {
+        let Some(data) = self.1.filter(|data| !self.message_contains(data)) else {
             return Ok(());
         };
         f.write_str(": ")?;
@@ -42,7 +43,8 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Takes so many characters and then fails; none of them moves the cursor.
+/// Writer that fails after a number of characters, and escapes control characters, which
+/// could move the cursor of a terminal.
 struct Limited<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     left: usize,

@@ -1,19 +1,19 @@
-//! The error object that travels.
+//! Error object of a response.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::code::ErrorCode;
-use super::display::Shown;
+use super::display::DataSuffix;
 use crate::decode::{DecodeError, Member, cut};
 use crate::message::ErrorMembers;
 
-/// The `error` of a response: a code, a message, and data if there is any.
+/// Error object of a response: a code, a message, and optional data.
 ///
-/// It is a `std::error::Error`, so `?` carries it through a handler, but it is
-/// data: it says what the other side was told, not what went wrong inside. What it
-/// prints has the beginning of its data, unless the message tells that already.
+/// It implements `std::error::Error`, so `?` works in a handler, but it is data that is
+/// sent to the other side; it keeps no internal cause. `Display` shows the beginning of
+/// the data, unless the message contains it.
 ///
 /// ```
 /// use caudal_core::{ErrorCode, JsonRpcError};
@@ -30,19 +30,19 @@ use crate::message::ErrorMembers;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Error)]
 #[serde(try_from = "ErrorMembers")]
-#[error("{message} (code {code}){}", Shown(.message, .data.as_ref()))]
+#[error("{message} (code {code}){}", DataSuffix(.message, .data.as_ref()))]
 pub struct JsonRpcError {
-    /// What kind of error it is.
+    /// Kind of the error.
     pub code: ErrorCode,
-    /// One sentence for a person.
+    /// One sentence for people.
     pub message: String,
-    /// Anything more; `Some(Value::Null)` travels as `"data":null`.
+    /// Additional data; `Some(Value::Null)` is sent as `"data":null`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
 impl JsonRpcError {
-    /// An error without data.
+    /// Creates an error without data.
     ///
     /// ```
     /// use caudal_core::JsonRpcError;
@@ -57,7 +57,7 @@ impl JsonRpcError {
         }
     }
 
-    /// An error with data.
+    /// Creates an error with data.
     ///
     /// ```
     /// use caudal_core::JsonRpcError;
@@ -72,7 +72,7 @@ impl JsonRpcError {
         Self::new(code, message).and_data(data)
     }
 
-    /// The same error, with this data.
+    /// Returns the error with this data.
     ///
     /// ```
     /// use caudal_core::JsonRpcError;
@@ -86,7 +86,7 @@ impl JsonRpcError {
         self
     }
 
-    /// The same error, with this message.
+    /// Returns the error with this message.
     ///
     /// ```
     /// use caudal_core::JsonRpcError;
@@ -100,7 +100,7 @@ impl JsonRpcError {
         self
     }
 
-    /// -32700 with the specification's text.
+    /// Creates -32700 with the text of the specification.
     ///
     /// ```
     /// assert_eq!(caudal_core::JsonRpcError::parse_error().message, "Parse error");
@@ -110,7 +110,7 @@ impl JsonRpcError {
         Self::standard(ErrorCode::PARSE_ERROR)
     }
 
-    /// -32600 with the specification's text.
+    /// Creates -32600 with the text of the specification.
     ///
     /// ```
     /// assert_eq!(caudal_core::JsonRpcError::invalid_request().message, "Invalid Request");
@@ -120,7 +120,7 @@ impl JsonRpcError {
         Self::standard(ErrorCode::INVALID_REQUEST)
     }
 
-    /// -32601 with the specification's text.
+    /// Creates -32601 with the text of the specification.
     ///
     /// ```
     /// assert_eq!(caudal_core::JsonRpcError::method_not_found().message, "Method not found");
@@ -130,8 +130,8 @@ impl JsonRpcError {
         Self::standard(ErrorCode::METHOD_NOT_FOUND)
     }
 
-    /// -32601 that names the method, in the message (cut at 128 characters)
-    /// and in `data.method`.
+    /// Creates -32601 with the name of the method, shortened to 128 characters, in the
+    /// message and in `data.method`.
     ///
     /// ```
     /// let error = caudal_core::JsonRpcError::unknown_method("foo");
@@ -147,7 +147,7 @@ impl JsonRpcError {
             .and_data(json!({ "method": name }))
     }
 
-    /// -32602 with the specification's text.
+    /// Creates -32602 with the text of the specification.
     ///
     /// ```
     /// assert_eq!(caudal_core::JsonRpcError::invalid_params().message, "Invalid params");
@@ -157,8 +157,8 @@ impl JsonRpcError {
         Self::standard(ErrorCode::INVALID_PARAMS)
     }
 
-    /// -32603 with the specification's text. For a failure whose cause should
-    /// be found again in the log, make an [`Incident`](super::Incident).
+    /// Creates -32603 with the text of the specification. To find the cause in the log,
+    /// create an [`Incident`](super::Incident).
     ///
     /// ```
     /// assert_eq!(caudal_core::JsonRpcError::internal_error().message, "Internal error");

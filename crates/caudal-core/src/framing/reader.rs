@@ -179,7 +179,7 @@ impl FrameReader {
     /// call that changes something. Empty otherwise.
     ///
     /// They tell whether it was a response, and to which call:
-    /// [`answers_in`](crate::decode::answers_in).
+    /// [`truncated_responses`](crate::decode::truncated_responses).
     ///
     /// ```
     /// # use caudal_core::{FrameReader, Framing};

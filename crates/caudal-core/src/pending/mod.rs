@@ -30,7 +30,7 @@ use crate::policy::OldResponses;
 
 /// Table of the outgoing calls of one connection that wait for a response.
 ///
-/// `W` stands for the waiting caller: a waker, a channel, an index.
+/// `W` is the waiting caller: a waker, a channel, an index.
 ///
 /// ```
 /// use std::time::{Duration, Instant};

@@ -15,7 +15,7 @@ pub(crate) use nesting::Nesting;
 pub(crate) use scanner::Scanner;
 pub(crate) use string::{Text, string_value};
 
-/// Why a text is not JSON.
+/// Reason for which a text is not JSON.
 ///
 /// ```
 /// use caudal_core::{RawJson, SyntaxError};
@@ -27,53 +27,53 @@ pub(crate) use string::{Text, string_value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum SyntaxError {
-    /// Something else stands where a value must begin.
+    /// Something else is at the start of a value.
     #[error("expected a value")]
     ExpectedValue,
-    /// A member's name must be a string.
+    /// The name of a member is not a string.
     #[error("expected a member name in double quotes")]
     ExpectedName,
-    /// A member's name must be followed by a colon.
+    /// No colon follows the name of a member.
     #[error("expected `:`")]
     ExpectedColon,
-    /// An array goes on or ends after each element.
+    /// An element of an array is not followed by a comma or the end.
     #[error("expected `,` or `]`")]
     ExpectedCommaOrBracket,
-    /// An object goes on or ends after each member.
+    /// A member of an object is not followed by a comma or the end.
     #[error("expected `,` or `}}`")]
     ExpectedCommaOrBrace,
-    /// A number is cut short or misspelled.
+    /// A number is incomplete or malformed.
     #[error("malformed number")]
     BadNumber,
-    /// An escape that JSON does not know.
+    /// An escape that JSON does not define.
     #[error("unknown escape in a string")]
     BadEscape,
     /// Half of a surrogate pair.
     #[error("half a surrogate pair in a string")]
     LoneSurrogate,
-    /// A control character must be escaped.
+    /// A control character is not escaped.
     #[error("unescaped control character in a string")]
     ControlCharacter,
     /// The text ends inside a string.
     #[error("the text ends inside a string")]
     UnclosedString,
-    /// The text ends where more must follow.
+    /// The text ends too early.
     #[error("the text ends too early")]
     UnexpectedEnd,
-    /// A message is one JSON value and nothing after it.
+    /// More text follows the JSON value.
     #[error("more text after the message")]
     TrailingText,
-    /// A byte order mark is not JSON.
+    /// The text begins with a byte order mark, which is not JSON.
     #[error("a byte order mark")]
     ByteOrderMark,
 }
 
-/// The text is not JSON; [`Scanner::fault`] says why. Of no size, so that what
-/// the scanner's functions return stays in registers.
+/// The text is not JSON; [`Scanner::fault`] returns the reason. It has no size, so that
+/// the results of the scanner stay in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotJson;
 
-/// What a JSON value is, told from its first byte.
+/// Type of a JSON value, known from its first byte.
 ///
 /// ```
 /// use caudal_core::{Kind, RawJson};
@@ -98,7 +98,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of a valid JSON text.
+    /// Returns the kind of a valid JSON text.
     #[inline]
     pub(crate) fn of(text: &str) -> Self {
         match text.as_bytes().first() {
@@ -111,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// Whether it may be the `params` of a call.
+    /// Returns true if the value may be the `params` of a call.
     #[inline]
     pub(crate) const fn is_structured(self) -> bool {
         matches!(self, Self::Array | Self::Object)

@@ -3,8 +3,8 @@
 use super::{NotJson, Scanner, SyntaxError};
 
 impl<'a> Scanner<'a> {
-    /// Reads a number as most ids are: a few digits, and the next member or the end of
-    /// the object behind them. If it is anything else, nothing is read.
+    /// Reads a few digits that are followed by a comma or a brace, as most ids are. Reads
+    /// nothing in all other cases.
     #[inline(always)]
     pub(crate) fn few_digits(&mut self) -> Option<&'a str> {
         let word = self.text.as_bytes().get(self.pos..)?.first_chunk()?;
@@ -45,7 +45,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// One digit or more.
+    /// Moves past one or more digits.
     #[inline(always)]
     fn digits(&mut self) -> Result<(), NotJson> {
         let start = self.pos;
@@ -59,12 +59,12 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// How many of the first bytes of `word` are digits.
+/// Counts the digits at the start of `word`.
 #[inline]
 const fn leading_digits(word: u64) -> u32 {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
-    // A digit becomes its value, and only what is more than nine gets the high bit.
+    // Digits become their values, and only bytes above nine get the high bit.
     let values = word ^ (ONES * b'0' as u64);
     let others = (values & !HIGH).wrapping_add(ONES * (0x7f - 9)) | values;
     (others & HIGH).trailing_zeros() / 8

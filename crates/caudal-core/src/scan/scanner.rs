@@ -1,22 +1,21 @@
-//! The scanner: a cursor that checks JSON text on its way.
+//! Scanner: a cursor that checks the JSON text that it passes.
 
 use super::{Nesting, NotJson, SyntaxError, Text};
 use crate::decode::DecodeError;
 
-/// A cursor over a text that is known to be UTF-8.
+/// Cursor over a text that is known to be UTF-8.
 ///
-/// What is rare (white space, escapes, faults) is a function of its own that
-/// takes the scanner by value and gives it back, so that the loop over what is
-/// common keeps it in registers.
+/// The rare cases (white space, escapes, faults) are functions of their own that take
+/// the scanner by value and return it, so that the main loop keeps it in registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scanner<'a> {
     pub(super) text: &'a str,
     pub(crate) pos: usize,
-    /// How many containers are open around the cursor.
+    /// Number of containers that are open at the cursor.
     pub(crate) depth: usize,
-    /// The most that were ever open since this was last reset.
+    /// Largest `depth` since this was last reset.
     pub(crate) deepest: usize,
-    /// Why the text is not JSON, once it is known not to be.
+    /// Reason for which the text is not JSON, after a [`NotJson`].
     error: SyntaxError,
 }
 
@@ -36,24 +35,24 @@ impl<'a> Scanner<'a> {
         self.text.as_bytes().get(self.pos).copied()
     }
 
-    /// The byte behind the one under the cursor.
+    /// Returns the byte after the one at the cursor.
     #[inline]
     pub(crate) fn peek_behind(&self) -> Option<u8> {
         self.text.as_bytes().get(self.pos + 1).copied()
     }
 
-    /// The text between two positions that are known to be boundaries.
+    /// Returns the text between two positions that are character boundaries.
     #[inline]
     pub(crate) fn slice(&self, start: usize, end: usize) -> &'a str {
         self.text.get(start..end).unwrap_or_default()
     }
 
-    /// Everything from the cursor on.
+    /// Returns the text from the cursor on.
     pub(crate) fn rest(&self) -> &'a str {
         self.text.get(self.pos..).unwrap_or_default()
     }
 
-    /// What is wrong where the cursor stands, after a [`NotJson`].
+    /// Returns the error at the cursor, after a [`NotJson`].
     pub(crate) const fn fault(&self) -> DecodeError {
         DecodeError::Syntax {
             offset: self.pos,
@@ -77,7 +76,7 @@ impl<'a> Scanner<'a> {
         self.fail(error)
     }
 
-    /// Fails with `error`, or says that the text has ended if it has.
+    /// Fails with `error`, or with `UnexpectedEnd` at the end of the text.
     #[inline]
     pub(crate) const fn unexpected<T>(&mut self, error: SyntaxError) -> Result<T, NotJson> {
         if self.pos >= self.text.len() {
@@ -87,7 +86,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next byte that is not white space; the cursor stands on it.
+    /// Moves to the next byte that is not white space, and returns it.
     #[inline]
     pub(crate) fn next_token(&mut self) -> Option<u8> {
         match self.peek() {
@@ -99,7 +98,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Where white space ends.
+    /// Returns the position after the white space.
     #[inline(never)]
     fn after_space(self) -> usize {
         let is_space = |b: &&u8| matches!(b, b' ' | b'\n' | b'\r' | b'\t');
@@ -118,7 +117,7 @@ impl<'a> Scanner<'a> {
         eaten
     }
 
-    /// Steps into a container whose opening byte is under the cursor.
+    /// Enters a container; the cursor is on its opening byte.
     #[inline]
     pub(crate) fn enter(&mut self) {
         self.pos += 1;
@@ -126,14 +125,14 @@ impl<'a> Scanner<'a> {
         self.deepest = self.deepest.max(self.depth);
     }
 
-    /// Steps out of a container whose closing byte is under the cursor.
+    /// Leaves a container; the cursor is on its closing byte.
     #[inline]
     pub(crate) const fn leave(&mut self) {
         self.pos += 1;
         self.depth -= 1;
     }
 
-    /// Reads a member's name and its colon.
+    /// Reads the name of a member and the colon.
     #[inline]
     pub(crate) fn name(&mut self) -> Result<Text<'a>, NotJson> {
         if self.next_token() != Some(b'"') {
@@ -144,7 +143,7 @@ impl<'a> Scanner<'a> {
         Ok(name)
     }
 
-    /// Moves past a member's name and its colon.
+    /// Moves past the name of a member and the colon.
     #[inline(always)]
     fn skip_name(&mut self) -> Result<(), NotJson> {
         if self.next_token() != Some(b'"') {
@@ -163,7 +162,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Makes sure that nothing follows.
+    /// Checks that only white space follows.
     #[inline]
     pub(crate) fn end(&mut self) -> Result<(), NotJson> {
         match self.next_token() {
@@ -197,7 +196,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads an array or object, whatever it holds, without recursion.
+    /// Reads an array or object of any content, without recursion.
     #[inline(never)]
     fn container(&mut self) -> Result<(), NotJson> {
         let mut scan = *self;
@@ -210,7 +209,7 @@ impl<'a> Scanner<'a> {
     fn read_container(&mut self) -> Result<(), NotJson> {
         let mut nesting = Nesting::default();
         loop {
-            // A value begins here.
+            // The start of a value.
             let first = self.next_token();
             match first {
                 Some(b'[') => {
@@ -230,7 +229,7 @@ impl<'a> Scanner<'a> {
                 }
                 _ => self.scalar(first)?,
             }
-            // A value has ended, or an empty container is about to.
+            // The end of a value, or of an empty container.
             loop {
                 let in_object = nesting.in_object();
                 match self.next_token() {

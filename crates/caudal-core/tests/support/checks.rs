@@ -1,5 +1,5 @@
-//! What must hold for any bytes at all: the bodies of the fuzz targets, which
-//! the ordinary tests replay over the corpus and over generated input.
+//! Invariants for arbitrary bytes: the bodies of the fuzz targets, which the ordinary
+//! tests run over the corpus and over generated input.
 
 use std::time::{Duration, Instant};
 
@@ -142,7 +142,7 @@ fn reads_ahead<'a, T: Deserialize<'a>>(bytes: &'a [u8], policy: &Policy, expecte
     }
 }
 
-/// Whatever is valid can be written again, and means the same.
+/// A valid message can be written again, and means the same.
 fn survives(message: &Message<'_>, policy: &Policy) {
     let mut out = Vec::new();
     match message {
@@ -305,7 +305,7 @@ pub fn read_all(
     all
 }
 
-/// Whatever arrives as answers, every call settles once, and by none but its own.
+/// Every call settles once, and only by its own response, whatever arrives.
 pub fn answers(bytes: &[u8]) {
     for old in [OldResponses::Reject, OldResponses::Accept] {
         answers_in(bytes, IdFormat::Integer, old);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use caudal_core::decode::answers_in;
+use caudal_core::decode::truncated_responses;
 use caudal_core::{CallError, CallId, CloseReason, FrameError, Id, Invalid, Response};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -285,7 +285,7 @@ impl Link {
         let FrameError::TooLarge { limit } = *error else {
             return false;
         };
-        let answers = answers_in(head, &self.config.policy, |id| {
+        let answers = truncated_responses(head, &self.config.policy, |id| {
             self.settle_with(id, Err(CallError::TooLarge { limit }));
         });
         if answers {
