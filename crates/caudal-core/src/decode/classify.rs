@@ -130,7 +130,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Reason for which a message is refused.
+/// Reason why a message is refused.
 struct Fault {
     code: ErrorCode,
     cause: DecodeError,

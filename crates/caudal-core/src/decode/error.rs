@@ -1,4 +1,4 @@
-//! Reasons for which bytes are not a valid message.
+//! Reasons why bytes are not a valid message.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::error::{ErrorCode, JsonRpcError};
 use crate::policy::ErrorDetail;
 use crate::scan::{Kind, SyntaxError};
 
-/// Reason for which bytes are not a valid message.
+/// Reason why bytes are not a valid message.
 ///
 /// Always recoverable: only this frame is bad. Answer with [`to_wire`](Self::to_wire)
 /// if [`Invalid::wants_answer`](crate::decode::Invalid::wants_answer), and read the

@@ -27,7 +27,7 @@ pub struct Invalid<'a> {
     pub code: ErrorCode,
     /// Id of the error response: that of the request if it is valid, else null.
     pub id: Id<'a>,
-    /// Reason for which the message is invalid.
+    /// Reason why the message is invalid.
     pub cause: DecodeError,
     /// Type of the message without its fault.
     pub kind: InvalidKind,

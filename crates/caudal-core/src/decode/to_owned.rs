@@ -8,7 +8,7 @@ use crate::error::JsonRpcError;
 use crate::message::{JsonRpcNotification, JsonRpcRequest, JsonRpcResponse};
 use crate::raw_json::RawJson;
 
-/// Reason for which a borrowed message has no owned form.
+/// Reason why a borrowed message has no owned form.
 ///
 /// The owned types hold ids as `i64` or `String` and params as `Value`; the
 /// borrowed ones hold any JSON.

@@ -26,7 +26,7 @@ pub use prepared::{Prepared, prepare};
 pub use request::{call, call_raw, notification, notification_raw};
 pub use response::{batch, error, error_raw, reply, reply_raw};
 
-/// Reason for which a message was not written. The buffer is unchanged.
+/// Reason why a message was not written. The buffer is unchanged.
 ///
 /// ```
 /// use caudal_core::{EncodeError, encode};

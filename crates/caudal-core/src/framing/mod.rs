@@ -103,7 +103,7 @@ impl Framing {
     }
 }
 
-/// Reason for which the input is not a valid frame.
+/// Reason why the input is not a valid frame.
 ///
 /// ```
 /// use caudal_core::FrameError;

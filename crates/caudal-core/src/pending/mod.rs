@@ -302,7 +302,7 @@ impl<W> Pending<W> {
             .map(move |call| (call.waiter, CallError::Closed(reason.clone())))
     }
 
-    /// Returns the reason for which the table was closed, if it was.
+    /// Returns the reason why the table was closed, if it was.
     #[must_use]
     pub const fn closed(&self) -> Option<&CloseReason> {
         self.closed.as_ref()

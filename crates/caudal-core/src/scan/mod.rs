@@ -15,7 +15,7 @@ pub(crate) use nesting::Nesting;
 pub(crate) use scanner::Scanner;
 pub(crate) use string::{Text, string_value};
 
-/// Reason for which a text is not JSON.
+/// Reason why a text is not JSON.
 ///
 /// ```
 /// use caudal_core::{RawJson, SyntaxError};

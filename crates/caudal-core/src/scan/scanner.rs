@@ -15,7 +15,7 @@ pub(crate) struct Scanner<'a> {
     pub(crate) depth: usize,
     /// Largest `depth` since this was last reset.
     pub(crate) deepest: usize,
-    /// Reason for which the text is not JSON, after a [`NotJson`].
+    /// Reason why the text is not JSON, after a [`NotJson`].
     error: SyntaxError,
 }
 
