@@ -29,10 +29,10 @@ pub struct Dialect {
 /// A notification that cancels a call: `method {member: id}`.
 ///
 /// ```
-/// use caudal::{Cancel, Dialect};
+/// use caudal::{Cancel, Dialect, ErrorCode};
 ///
 /// let mut dialect = Dialect::default();
-/// dialect.cancel = Some(Cancel::new("abort", "call", Some(-32_800)));
+/// dialect.cancel = Some(Cancel::new("abort", "call", Some(ErrorCode::REQUEST_CANCELLED)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -70,12 +70,12 @@ impl Cancel {
     pub fn new(
         method: impl Into<Cow<'static, str>>,
         member: impl Into<Cow<'static, str>>,
-        answer: Option<i32>,
+        answer: Option<ErrorCode>,
     ) -> Self {
         Self {
             method: method.into(),
             member: member.into(),
-            answer: answer.map(ErrorCode::from),
+            answer,
         }
     }
 }
@@ -99,12 +99,19 @@ impl Dialect {
     /// -32800, and `$/progress {token, value}`.
     ///
     /// ```
-    /// assert_eq!(caudal::Dialect::lsp().cancel.unwrap().answer, Some((-32_800).into()));
+    /// use caudal::{Dialect, ErrorCode};
+    ///
+    /// let answer = Dialect::lsp().cancel.unwrap().answer;
+    /// assert_eq!(answer, Some(ErrorCode::REQUEST_CANCELLED));
     /// ```
     #[must_use]
     pub fn lsp() -> Self {
         Self {
-            cancel: Some(Cancel::new("$/cancelRequest", "id", Some(-32_800))),
+            cancel: Some(Cancel::new(
+                "$/cancelRequest",
+                "id",
+                Some(ErrorCode::REQUEST_CANCELLED),
+            )),
             progress: Some(Progress::new("$/progress", "token")),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::code::{CodeClass, ErrorCode};
-use super::wire::JsonRpcError;
+use super::json_rpc_error::JsonRpcError;
 use crate::decode::DecodeError;
 use crate::encode::EncodeError;
 

@@ -1,8 +1,7 @@
-//! Bytes to frames and back: where one message ends and the next begins.
+//! Framing: where one message of a stream ends and the next begins.
 //!
-//! [`Framing`] names the three ways; [`FrameReader`] cuts a growing buffer
-//! into frames, and [`Framing::write`] puts a message into one. Nothing here
-//! does I/O: feed it what was read, in pieces of any size.
+//! [`FrameReader`] finds the frames in input of any pieces, and [`Framing::write`]
+//! writes a message as a frame. Neither does I/O.
 //!
 //! | framing | a frame | after a bad frame | after an oversized frame |
 //! |---|---|---|---|
@@ -33,10 +32,10 @@ use crate::encode::{Output, or_restore};
 use crate::error::{ErrorCode, JsonRpcError};
 use crate::policy::ErrorDetail;
 
-/// So much of a frame that is skipped can be looked at: an id may have 1 KiB.
+/// Bytes of a skipped frame that are kept for `FrameReader::skipped`: an id may have 1 KiB.
 const HEAD: usize = 2 * 1024;
 
-/// How messages are told apart in a stream.
+/// Format that separates the messages of a stream.
 ///
 /// ```
 /// use caudal_core::Framing;
@@ -46,25 +45,23 @@ const HEAD: usize = 2 * 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Framing {
-    /// One message a line: MCP's stdio transport, and most others.
+    /// One message per line: the stdio transport of MCP, and most others.
     #[default]
     Line,
     /// `Content-Length` headers: the Language Server Protocol.
     Header,
-    /// JSON values one after the other, with or without white space between.
-    /// Written with a line break behind each, by which a reader finds its way
-    /// after a value that was cut short.
+    /// JSON values in a row, with or without white space between them. A line break is
+    /// written after each, so that a reader can continue after a truncated value.
     Concatenated,
 }
 
 impl Framing {
-    /// Appends one frame whose body `write` appends.
+    /// Appends one frame, whose body `write` appends.
     ///
-    /// JSON that was serialised elsewhere may hold line breaks between its
-    /// tokens; on a line-framed stream they become spaces.
+    /// Line breaks between the tokens of JSON text become spaces on a stream of lines.
     ///
     /// # Errors
-    /// What `write` returns; `out` is then as it was.
+    /// The error of `write`; `out` is then unchanged.
     ///
     /// ```
     /// use caudal_core::{Framing, RequestId, encode};
@@ -106,7 +103,7 @@ impl Framing {
     }
 }
 
-/// Why a stream could not be cut into frames.
+/// Reason why the input is not a valid frame.
 ///
 /// ```
 /// use caudal_core::FrameError;
@@ -173,12 +170,12 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// Whether the place of the next frame is lost.
+    /// Returns true if the start of the next frame is unknown.
     ///
-    /// - `false`: tell the other side where an answer is owed (an oversized
-    ///   frame that is no response is -32600 `Request payload too large`, a
-    ///   refused one -32000 `Server overloaded`), and read on.
-    /// - `true`: close the connection; reading on returns this error again.
+    /// - `false`: send the error unless the frame was a response (an oversized request
+    ///   is -32600 `Request payload too large`, a refused one -32000 `Server
+    ///   overloaded`), and read on.
+    /// - `true`: close the connection; every further read returns this error.
     ///
     /// ```
     /// use caudal_core::FrameError;
@@ -204,16 +201,16 @@ impl FrameError {
 }
 
 impl FrameError {
-    /// The error object that tells the sender, with `id` null.
+    /// Returns the error object to send, with `id` null.
     ///
     /// ```
     /// use caudal_core::{ErrorDetail, FrameError};
     ///
-    /// let told = FrameError::TooLarge { limit: 1024 }.to_wire(ErrorDetail::Full);
-    /// assert_eq!((told.code.get(), told.message.as_str()), (-32600, "Request payload too large"));
+    /// let error = FrameError::TooLarge { limit: 1024 }.to_wire(ErrorDetail::Full);
+    /// assert_eq!((error.code.get(), error.message.as_str()), (-32600, "Request payload too large"));
     ///
-    /// let told = FrameError::EmptyBody.to_wire(ErrorDetail::Full);
-    /// assert_eq!((told.code.get(), told.message.as_str()), (-32700, "Parse error: `Content-Length` is 0"));
+    /// let error = FrameError::EmptyBody.to_wire(ErrorDetail::Full);
+    /// assert_eq!((error.code.get(), error.message.as_str()), (-32700, "Parse error: `Content-Length` is 0"));
     /// ```
     #[must_use]
     pub fn to_wire(&self, detail: ErrorDetail) -> JsonRpcError {
@@ -232,18 +229,18 @@ impl FrameError {
     }
 }
 
-/// What a framing makes of the bytes it has.
+/// Outcome of one step of a framing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    /// A frame: its body, and how many bytes are done with once it is read.
+    /// A frame: its body, and the bytes to drop after it is read.
     Frame {
         body: std::ops::Range<usize>,
         used: usize,
     },
-    /// So many bytes are done with; look again at once.
+    /// Drop these bytes, and call again at once.
     Skip { used: usize },
-    /// So many bytes are done with; look again when more have come.
+    /// Drop these bytes, and call again after more input.
     Wait { used: usize },
-    /// A fault; so many bytes are done with.
+    /// A fault; drop these bytes.
     Fault { error: FrameError, used: usize },
 }

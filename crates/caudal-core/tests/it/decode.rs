@@ -267,7 +267,7 @@ fn a_malformed_response_is_refused_and_never_answered() {
     }
 }
 
-/// What `text` is read as by a client that accepts old responses.
+/// Decodes `text` for a client that accepts old responses.
 fn read_as_old(text: &str) -> Message<'_> {
     let mut policy = Policy::default();
     policy.old_responses = OldResponses::Accept;

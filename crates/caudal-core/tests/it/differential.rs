@@ -66,7 +66,7 @@ fn object() -> impl Strategy<Value = String> {
         1 => (string(), json()),
         1 => json().prop_map(|value| (r#""i\u0064""#.to_owned(), value)),
     ];
-    // As nearly everybody writes it, as Python does, and as nobody does.
+    // As most libraries write it, as Python does, and in an unusual form.
     let spelling = prop_oneof![Just((":", ",")), Just((": ", ", ")), Just((" :", ",\n"))];
     (prop::collection::vec(good, 0..7), spelling).prop_map(|(members, (colon, comma))| {
         let members: Vec<_> = members

@@ -244,14 +244,13 @@ fn an_error_is_passed_on_to_the_letter() {
 /// Proves: A24, A41, A43
 #[test]
 fn an_outgoing_call_carries_an_id_of_the_chosen_format() {
-    let now = std::time::Instant::now();
-    let mut integers = Pending::new(8, IdFormat::Integer, now);
+    let mut integers = Pending::new(8, IdFormat::Integer);
     let id = integers.insert((), None).unwrap();
     assert_eq!(
         written(|out| encode::call(out, id, "m", &()).unwrap()),
         r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#
     );
-    let mut uuids = Pending::new(8, IdFormat::Uuid, now);
+    let mut uuids = Pending::new(8, IdFormat::Uuid);
     let id = uuids.insert((), None).unwrap();
     assert_eq!(
         written(|out| encode::call(out, id, "m", &()).unwrap()),

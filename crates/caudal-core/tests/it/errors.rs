@@ -202,7 +202,7 @@ fn a_wire_error_is_an_error_with_a_code() {
     );
 }
 
-/// What fails in a call that a handler makes is answered without the inside.
+/// A failed call of a handler is answered without internal details.
 #[test]
 fn a_failed_call_becomes_an_answer() {
     let remote = JsonRpcError::with_data(7, "no", 1);

@@ -1,4 +1,4 @@
-//! What is too large, too deep, too long or not text at all.
+//! Messages that are too large, too deep, too long or not text.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

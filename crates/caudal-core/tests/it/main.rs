@@ -6,11 +6,12 @@ mod differential;
 mod encode;
 mod errors;
 mod framing;
-mod head;
+
 mod limits;
 mod pending;
 mod read_ahead;
 mod rejections;
 mod schema;
 mod support;
+mod truncated;
 mod types;

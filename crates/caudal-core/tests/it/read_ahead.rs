@@ -71,7 +71,7 @@ fn reading_nothing_ahead_changes_nothing() {
     assert_eq!(decoder.finish(), decode(text, &policy));
 }
 
-/// What a type ignores is still checked.
+/// Values that a type ignores are still checked.
 ///
 /// Proves: A98
 #[test]

@@ -1,4 +1,4 @@
-//! What is refused, and in which words.
+//! Messages that are refused, and the texts of the errors.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -20,7 +20,7 @@ fn validator() -> Validator {
     jsonschema::draft202012::new(&schema).expect("the schema compiles")
 }
 
-/// Whether a decoded message is valid, entries and all.
+/// Returns true if a decoded message and all its entries are valid.
 fn is_valid(message: &Message<'_>) -> bool {
     match message {
         Message::Invalid(_) => false,

@@ -281,10 +281,27 @@ fn every_integer_is_a_code_of_some_class() {
             code
         );
     }
-    assert_eq!(i64::from(ErrorCode::SERVER_OVERLOADED), -32000);
+    assert_eq!(i64::from(ErrorCode::from(5)), 5);
     assert_eq!(ErrorCode::from(5), 5);
     for wrong in ["1.5", "1.0", "-0", "\"1\"", "null", "9223372036854775808"] {
         assert!(serde_json::from_str::<ErrorCode>(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn codes_beyond_the_specification_have_names_and_belong_to_no_other_protocol() {
+    let codes = [
+        (ErrorCode::SERVER_OVERLOADED, -32000),
+        (ErrorCode::REQUEST_TIMEOUT, -32001),
+        (ErrorCode::SHUTTING_DOWN, -32010),
+        (ErrorCode::REQUEST_CANCELLED, -32800),
+    ];
+    for (code, number) in codes {
+        assert_eq!(code, number);
+        assert_ne!(code.class(), CodeClass::Standard);
+        // The Model Context Protocol has given these a meaning.
+        let is_taken = number == -32002 || (-32099..=-32020).contains(&number);
+        assert!(!is_taken, "{code}");
     }
 }
 

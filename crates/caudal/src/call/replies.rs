@@ -172,12 +172,12 @@ impl<'o> Replies<'o> {
 
     /// Refuses a request.
     pub(crate) fn refuse(&mut self, id: Id<'_>, refusal: Refusal) {
-        let message = match refusal {
-            Refusal::Overloaded => "Server overloaded",
-            Refusal::ShuttingDown => "Server is shutting down",
+        let (code, message) = match refusal {
+            Refusal::Overloaded => (ErrorCode::SERVER_OVERLOADED, "Server overloaded"),
+            Refusal::ShuttingDown => (ErrorCode::SHUTTING_DOWN, "Server is shutting down"),
         };
         self.caller.stats().overloaded();
-        self.write_error(id, &JsonRpcError::new(-32_000, message));
+        self.write_error(id, &JsonRpcError::new(code, message));
     }
 
     /// Answers a message that is not valid, if its sender is owed that.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{self, Poll};
 
 use bytes::BytesMut;
-use caudal_core::{Id, JsonRpcError};
+use caudal_core::{ErrorCode, Id, JsonRpcError};
 use tokio_util::sync::CancellationToken;
 
 use super::batch::OpenBatch;
@@ -129,7 +129,7 @@ impl SuspendedCall {
             }
             Ended::TimedOut => {
                 token.cancel();
-                let error = JsonRpcError::new(-32_001, "Request timed out");
+                let error = JsonRpcError::new(ErrorCode::REQUEST_TIMEOUT, "Request timed out");
                 (Outcome::TimedOut, Some(error))
             }
         };

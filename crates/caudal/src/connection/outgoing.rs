@@ -228,6 +228,6 @@ impl OutgoingCalls {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.pending.next_wakeup().map(Instant::from_std)
+        self.pending.next_deadline().map(Instant::from_std)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
-use caudal_core::decode::answers_in;
+use caudal_core::decode::truncated_responses;
 use caudal_core::{
     CallError, CallId, CloseReason, FrameError, Framing, Id, Invalid, Pending, Response, encode,
 };
@@ -103,8 +103,7 @@ impl Sender {
         framing: Framing,
         reconnects: bool,
     ) -> Self {
-        let now = Instant::now().into_std();
-        let pending = Pending::new(config.limits.pending, config.id_format, now)
+        let pending = Pending::new(config.limits.pending, config.id_format)
             .with_old_responses(config.policy.old_responses);
         Self {
             limit: AtomicUsize::new(config.limits.output),
@@ -449,7 +448,7 @@ impl Sender {
             FrameError::Overloaded => &|| error.to_wire(detail).into(),
             _ => return false,
         };
-        let is_response = answers_in(head, &self.config.policy, |id| {
+        let is_response = truncated_responses(head, &self.config.policy, |id| {
             self.settle_id(id, Err(fail()));
         });
         if is_response {

@@ -646,7 +646,7 @@ async fn a_shutdown_lets_what_runs_finish_and_refuses_the_rest() {
         .await;
     let refused = raw.json().await;
     assert_eq!(refused["error"]["message"], "Server is shutting down");
-    assert_eq!(refused["error"]["code"], -32000);
+    assert_eq!(refused["error"]["code"], -32010);
     assert_eq!(raw.json().await["result"], 100);
     raw.end().await;
     assert!(stopping.await.unwrap().is_local());

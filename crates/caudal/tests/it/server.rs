@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use caudal::{
-    Address, CallError, Config, Context, Event, JsonRpcError, Method, Peer, Router, Server, State,
-    connect, serve,
+    Address, CallError, Config, Context, ErrorCode, Event, JsonRpcError, Method, Peer, Router,
+    Server, State, connect, serve,
 };
 use serde_json::{Value, json};
 use socket2::SockRef;
@@ -435,12 +435,12 @@ async fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest() {
     assert_eq!(answer["id"], 2);
     assert_eq!(
         answer["error"],
-        json!({ "code": -32000, "message": "Server is shutting down" })
+        json!({ "code": -32010, "message": "Server is shutting down" })
     );
     let error = within(peer.call::<_, i64>("add", (1, 2)))
         .await
         .unwrap_err();
-    assert!(matches!(error, CallError::Remote(error) if error.code == -32000));
+    assert!(matches!(error, CallError::Remote(error) if error.code == ErrorCode::SHUTTING_DOWN));
 
     seen.gate.add_permits(2);
     let answer = hear(&mut raw).await.unwrap();

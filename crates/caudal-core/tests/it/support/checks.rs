@@ -1,5 +1,5 @@
-//! What must hold for any bytes at all: the bodies of the fuzz targets, which
-//! the ordinary tests replay over the corpus and over generated input.
+//! Invariants for arbitrary bytes: the bodies of the fuzz targets, which the ordinary
+//! tests run over the corpus and over generated input.
 
 use std::time::{Duration, Instant};
 
@@ -142,7 +142,7 @@ fn reads_ahead<'a, T: Deserialize<'a>>(bytes: &'a [u8], policy: &Policy, expecte
     }
 }
 
-/// Whatever is valid can be written again, and means the same.
+/// A valid message can be written again, and means the same.
 fn survives(message: &Message<'_>, policy: &Policy) {
     let mut out = Vec::new();
     match message {
@@ -327,7 +327,7 @@ pub fn read_all(
     all
 }
 
-/// Whatever arrives as answers, every call settles once, and by none but its own.
+/// Every call settles once, and only by its own response, whatever arrives.
 pub fn answers(bytes: &[u8]) {
     for old in [OldResponses::Reject, OldResponses::Accept] {
         answers_in(bytes, IdFormat::Integer, old);
@@ -340,7 +340,7 @@ fn answers_in(bytes: &[u8], format: IdFormat, old: OldResponses) {
     policy.old_responses = old;
     let start = Instant::now();
     let mut calls = Calls {
-        pending: Pending::new(4, format, start).with_old_responses(old),
+        pending: Pending::new(4, format).with_old_responses(old),
         ids: Vec::new(),
         settled: [0; 4],
         format,

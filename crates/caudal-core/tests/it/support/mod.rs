@@ -13,12 +13,12 @@ pub mod oracle;
 
 use caudal_core::{Invalid, Message, Policy, Request, decode};
 
-/// What the default policy makes of `text`.
+/// Decodes `text` with the default policy.
 pub fn read(text: &str) -> Message<'_> {
     decode(text.as_bytes(), &Policy::default())
 }
 
-/// What is wrong with `text`, which must be invalid.
+/// Returns the fault of `text`, which must be invalid.
 pub fn invalid(text: &str) -> Invalid<'_> {
     match read(text) {
         Message::Invalid(invalid) => invalid,

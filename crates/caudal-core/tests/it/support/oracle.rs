@@ -19,7 +19,7 @@ pub enum Node {
     Object(Vec<(String, Self)>),
 }
 
-/// What a text means by the rules.
+/// Meaning of a text by the rules.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// The id is its text, here and below.
@@ -234,7 +234,7 @@ fn judge_entry(entry: &str, around: usize, policy: &Policy) -> Verdict {
     }
 }
 
-/// Whether a response with the id `id` answers the call `own`, both as JSON text.
+/// Returns true if a response with the id `id` answers the call `own`, both as JSON text.
 pub fn answers(own: &str, id: &str, format: IdFormat, old: OldResponses) -> bool {
     let string = match parse(id) {
         Some(Node::String(string)) => Some(string),

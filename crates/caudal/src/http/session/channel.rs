@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use caudal_core::{CloseReason, Id, JsonRpcError, Message, encode};
+use caudal_core::{CloseReason, ErrorCode, Id, JsonRpcError, Message, encode};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::inbox::Inbox;
@@ -208,7 +208,7 @@ impl Channel {
 
 /// Answers what has come and will not begin.
 fn too_late(out: &mut BytesMut, id: Id<'_>) {
-    let error = JsonRpcError::new(-32_000, "Server is shutting down");
+    let error = JsonRpcError::new(ErrorCode::SHUTTING_DOWN, "Server is shutting down");
     encode::error(out, id, &error);
 }
 

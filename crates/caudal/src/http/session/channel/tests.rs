@@ -42,7 +42,7 @@ fn channel_within(hub: &Arc<ConnectionGroup>, bounds: Bounds) -> (Arc<Pipe>, Cha
 }
 
 fn refused(id: &str) -> String {
-    let error = r#"{"code":-32000,"message":"Server is shutting down"}"#;
+    let error = r#"{"code":-32010,"message":"Server is shutting down"}"#;
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
 

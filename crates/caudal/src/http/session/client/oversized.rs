@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use caudal_core::decode::answers_in;
+use caudal_core::decode::truncated_responses;
 
 use super::{Frame, Frames, Session};
 use crate::http::client::fault::Fault;
@@ -16,7 +16,7 @@ pub(crate) async fn pass_over(session: &Session, frames: &Frames, message: &[u8]
     let limit = session.policy.max_message;
     let (fault, mut found) = (Fault::too_large(limit), VecDeque::new());
     let head = message.get(..HEAD).unwrap_or(message);
-    let answers = answers_in(head, &session.policy, |id| {
+    let answers = truncated_responses(head, &session.policy, |id| {
         found.push_back(Frame::Message(fault.answer(id)));
     });
     if !answers {

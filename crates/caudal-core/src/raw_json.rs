@@ -1,4 +1,4 @@
-//! JSON text that is known to be valid and has not been read yet.
+//! JSON text that is known to be valid.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,11 +6,10 @@ use serde_json::Value;
 use crate::decode::DecodeError;
 use crate::scan::{Kind, NotJson, Scanner};
 
-/// A valid JSON value as it stands in the message: borrowed, unread.
+/// Valid JSON text, borrowed from a message.
 ///
-/// Params and results are kept this way until somebody's own type reads them,
-/// so numbers keep every digit and a message that is only passed on costs one
-/// validating scan.
+/// Params and results stay text until they are read as a type of the application.
+/// Numbers keep every digit, and forwarding a message costs one scan.
 ///
 /// ```
 /// use caudal_core::RawJson;
@@ -32,11 +31,11 @@ impl<'a> RawJson<'a> {
 
     /// Checks that `text` is exactly one JSON value, and wraps it.
     ///
-    /// White space around the value is not part of it. There is no limit on
-    /// depth or size: use this for text that you made yourself.
+    /// White space around the value is removed. There is no limit on depth or size, so
+    /// use this for trusted text only.
     ///
     /// # Errors
-    /// [`DecodeError::Syntax`] says where the text stops being JSON.
+    /// [`DecodeError::Syntax`] with the place of the fault.
     ///
     /// ```
     /// use caudal_core::RawJson;
@@ -57,7 +56,7 @@ impl<'a> RawJson<'a> {
         Self(text)
     }
 
-    /// The text.
+    /// Returns the text.
     ///
     /// ```
     /// # use caudal_core::RawJson;
@@ -68,7 +67,7 @@ impl<'a> RawJson<'a> {
         self.0
     }
 
-    /// What kind of value it is.
+    /// Returns the type of the value.
     ///
     /// ```
     /// # use caudal_core::{Kind, RawJson};
@@ -79,10 +78,10 @@ impl<'a> RawJson<'a> {
         Kind::of(self.0)
     }
 
-    /// Reads it as `T`, which may borrow from the message.
+    /// Reads the value as `T`, which may borrow from the message.
     ///
     /// # Errors
-    /// The value does not have the shape of `T`.
+    /// The value does not fit `T`.
     ///
     /// ```
     /// use caudal_core::RawJson;
@@ -95,11 +94,11 @@ impl<'a> RawJson<'a> {
         serde_json::from_str(self.0)
     }
 
-    /// Reads it as a [`Value`].
+    /// Reads the value as a [`Value`].
     ///
     /// # Errors
-    /// A number is too large for `f64`, or the nesting is deeper than
-    /// `serde_json` reads.
+    /// A number is too large for `f64`, or the nesting is too deep for
+    /// `serde_json`.
     ///
     /// ```
     /// use caudal_core::RawJson;

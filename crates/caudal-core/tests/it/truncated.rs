@@ -1,28 +1,28 @@
-//! What the first bytes of an oversized message say about it.
+//! Responses in the first bytes of an oversized message.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
-use caudal_core::decode::answers_in;
+use caudal_core::decode::truncated_responses;
 use caudal_core::{FrameError, FrameReader, Framing, Message, Policy, decode};
 use proptest::prelude::*;
 
 const ALL: [Framing; 3] = [Framing::Line, Framing::Header, Framing::Concatenated];
-/// So much is kept of what is skipped.
+/// Bytes that are kept of a skipped frame.
 const HEAD: usize = 2 * 1024;
 
-/// Whether it is nothing but answers, and to which calls.
-fn look(head: &[u8]) -> (bool, Vec<String>) {
+/// Returns true if only responses can be seen, and their ids.
+fn read(head: &[u8]) -> (bool, Vec<String>) {
     let mut ids = Vec::new();
-    let answers = answers_in(head, &Policy::default(), |id| ids.push(id.to_string()));
+    let answers = truncated_responses(head, &Policy::default(), |id| ids.push(id.to_string()));
     (answers, ids)
 }
 
 fn answers(head: &str, ids: &[&str]) {
     let ids = ids.iter().map(ToString::to_string).collect();
-    assert_eq!(look(head.as_bytes()), (true, ids), "{head}");
+    assert_eq!(read(head.as_bytes()), (true, ids), "{head}");
 }
 
 fn is_none(head: &str) {
-    assert!(!look(head.as_bytes()).0, "{head}");
+    assert!(!read(head.as_bytes()).0, "{head}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_batch_answers_every_call_that_is_to_be_seen() {
     ] {
         is_none(head);
     }
-    let mixed = look(br#"[{"id":1,"result":2},{"id":3,"method":"m","params":["#);
+    let mixed = read(br#"[{"id":1,"result":2},{"id":3,"method":"m","params":["#);
     assert_eq!(mixed.1, ["1"]);
 }
 
@@ -107,7 +107,7 @@ fn a_batch_answers_every_call_that_is_to_be_seen() {
 fn a_character_that_is_cut_is_no_matter() {
     let text = r#"{"id":"ü","result":"ü"#;
     let cut = &text.as_bytes()[..text.len() - 1];
-    assert_eq!(look(cut), (true, vec!["\"ü\"".to_owned()]));
+    assert_eq!(read(cut), (true, vec!["\"ü\"".to_owned()]));
 }
 
 /// One frame of so many bytes and a short one behind it.
@@ -187,7 +187,7 @@ fn other_faults_have_no_head() {
 proptest! {
     #[test]
     fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        look(&bytes);
+        read(&bytes);
     }
 
     #[test]
@@ -200,7 +200,7 @@ proptest! {
             0..40,
         ),
     ) {
-        look(tokens.concat().as_bytes());
+        read(tokens.concat().as_bytes());
     }
 
     /// Wherever a message is cut, what is said of it is true.
@@ -220,7 +220,7 @@ proptest! {
         };
         let policy = Policy::default();
         let head = &text.as_bytes()[..cut.min(text.len())];
-        let (is_answer, ids) = look(head);
+        let (is_answer, ids) = read(head);
         match decode(text.as_bytes(), &policy) {
             Message::Response(response) => {
                 prop_assert!(ids.iter().all(|id| *id == response.id.to_string()));

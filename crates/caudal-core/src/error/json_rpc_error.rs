@@ -1,20 +1,19 @@
-//! The error object that travels.
-
-use std::fmt::{self, Write};
+//! Error object of a response.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::code::ErrorCode;
+use super::display::DataSuffix;
 use crate::decode::{DecodeError, Member, cut};
 use crate::message::ErrorMembers;
 
-/// The `error` of a response: a code, a message, and data if there is any.
+/// Error object of a response: a code, a message, and optional data.
 ///
-/// It is a `std::error::Error`, so `?` carries it through a handler, but it is
-/// data: it says what the other side was told, not what went wrong inside. What it
-/// prints has the beginning of its data, unless the message tells that already.
+/// It implements `std::error::Error`, so `?` works in a handler, but it is data that is
+/// sent to the other side; it keeps no internal cause. `Display` shows the beginning of
+/// the data, unless the message contains it.
 ///
 /// ```
 /// use caudal_core::{ErrorCode, JsonRpcError};
@@ -31,19 +30,19 @@ use crate::message::ErrorMembers;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Error)]
 #[serde(try_from = "ErrorMembers")]
-#[error("{message} (code {code}){}", Shown(.message, .data.as_ref()))]
+#[error("{message} (code {code}){}", DataSuffix(.message, .data.as_ref()))]
 pub struct JsonRpcError {
-    /// What kind of error it is.
+    /// Kind of the error.
     pub code: ErrorCode,
-    /// One sentence for a person.
+    /// One sentence for people.
     pub message: String,
-    /// Anything more; `Some(Value::Null)` travels as `"data":null`.
+    /// Additional data; `Some(Value::Null)` is sent as `"data":null`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
 impl JsonRpcError {
-    /// An error without data.
+    /// Creates an error without data.
     ///
     /// ```
     /// use caudal_core::JsonRpcError;
@@ -58,7 +57,7 @@ impl JsonRpcError {
         }
     }
 
-    /// An error with data.
+    /// Creates an error with data.
     ///
     /// ```
     /// use caudal_core::JsonRpcError;
@@ -73,7 +72,7 @@ impl JsonRpcError {
         Self::new(code, message).and_data(data)
     }
 
-    /// The same error, with this data.
+    /// Returns the error with this data.
     ///
     /// ```
     /// use caudal_core::JsonRpcError;
@@ -87,7 +86,7 @@ impl JsonRpcError {
         self
     }
 
-    /// The same error, with this message.
+    /// Returns the error with this message.
     ///
     /// ```
     /// use caudal_core::JsonRpcError;
@@ -101,7 +100,7 @@ impl JsonRpcError {
         self
     }
 
-    /// -32700 with the specification's text.
+    /// Creates -32700 with the text of the specification.
     ///
     /// ```
     /// assert_eq!(caudal_core::JsonRpcError::parse_error().message, "Parse error");
@@ -111,7 +110,7 @@ impl JsonRpcError {
         Self::standard(ErrorCode::PARSE_ERROR)
     }
 
-    /// -32600 with the specification's text.
+    /// Creates -32600 with the text of the specification.
     ///
     /// ```
     /// assert_eq!(caudal_core::JsonRpcError::invalid_request().message, "Invalid Request");
@@ -121,7 +120,7 @@ impl JsonRpcError {
         Self::standard(ErrorCode::INVALID_REQUEST)
     }
 
-    /// -32601 with the specification's text.
+    /// Creates -32601 with the text of the specification.
     ///
     /// ```
     /// assert_eq!(caudal_core::JsonRpcError::method_not_found().message, "Method not found");
@@ -131,8 +130,8 @@ impl JsonRpcError {
         Self::standard(ErrorCode::METHOD_NOT_FOUND)
     }
 
-    /// -32601 that names the method, in the message (cut at 128 characters)
-    /// and in `data.method`.
+    /// Creates -32601 with the name of the method, shortened to 128 characters, in the
+    /// message and in `data.method`.
     ///
     /// ```
     /// let error = caudal_core::JsonRpcError::unknown_method("foo");
@@ -148,7 +147,7 @@ impl JsonRpcError {
             .and_data(json!({ "method": name }))
     }
 
-    /// -32602 with the specification's text.
+    /// Creates -32602 with the text of the specification.
     ///
     /// ```
     /// assert_eq!(caudal_core::JsonRpcError::invalid_params().message, "Invalid params");
@@ -158,8 +157,8 @@ impl JsonRpcError {
         Self::standard(ErrorCode::INVALID_PARAMS)
     }
 
-    /// -32603 with the specification's text. For a failure whose cause should
-    /// be found again in the log, make an [`Incident`](super::Incident).
+    /// Creates -32603 with the text of the specification. To find the cause in the log,
+    /// create an [`Incident`](super::Incident).
     ///
     /// ```
     /// assert_eq!(caudal_core::JsonRpcError::internal_error().message, "Internal error");
@@ -171,63 +170,6 @@ impl JsonRpcError {
 
     fn standard(code: ErrorCode) -> Self {
         Self::new(code, code.message().unwrap_or_default())
-    }
-}
-
-/// Data behind a colon, as far as one line has room for it and the message does not
-/// say it already.
-struct Shown<'a>(&'a str, Option<&'a Value>);
-
-impl Shown<'_> {
-    fn is_told(&self, data: &Value) -> bool {
-        match data {
-            Value::Null => true,
-            Value::String(text) => self.0.contains(text.as_str()),
-            Value::Number(number) => self.0.contains(&number.to_string()),
-            // Few, since each is looked for in all of the message.
-            Value::Object(members) if members.len() <= 4 => members
-                .values()
-                .all(|value| !value.is_object() && self.is_told(value)),
-            _ => false,
-        }
-    }
-}
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 200;
-        let Some(data) = self.1.filter(|data| !self.is_told(data)) else {
-            return Ok(());
-        };
-        f.write_str(": ")?;
-        let mut line = Line {
-            out: f,
-            left: SHOWN,
-        };
-        let whole = match data {
-            Value::String(text) => line.write_str(text),
-            other => write!(line, "{other}"),
-        };
-        whole.or_else(|_| f.write_char('…'))
-    }
-}
-
-/// Takes so many characters and then fails; none of them moves the cursor.
-struct Line<'a, 'f> {
-    out: &'a mut fmt::Formatter<'f>,
-    left: usize,
-}
-
-impl Write for Line<'_, '_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for c in text.chars() {
-            self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
-            match c.is_control() {
-                true => write!(self.out, "{}", c.escape_default())?,
-                false => self.out.write_char(c)?,
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The owned request id: a string or an integer, never null.
+//! Owned request id: a string or an integer, never null.
 
 use std::fmt;
 
@@ -7,12 +7,11 @@ use serde_json::Value;
 
 use crate::decode::{DecodeError, Found, Member};
 
-/// Identifies a request and its response.
+/// Id of a request and its response.
 ///
-/// JSON null is not an id: where null may stand on the wire the field is
-/// `Option<RequestId>`. A number that is not an integer, or does not fit `i64`,
-/// is refused here; a server that only echoes ids uses the borrowed
-/// [`Id`](crate::Id) instead, which keeps any id byte for byte.
+/// JSON null is not an id: fields that may be null have the type `Option<RequestId>`. A
+/// number that is not an integer, or does not fit `i64`, is refused; a server that only
+/// echoes ids uses the borrowed [`Id`](crate::Id), which keeps every id byte for byte.
 ///
 /// ```
 /// use caudal_core::RequestId;
@@ -26,14 +25,14 @@ use crate::decode::{DecodeError, Found, Member};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(untagged)]
 pub enum RequestId {
-    /// An integer id.
+    /// Integer id.
     Number(i64),
-    /// A string id; the empty string is one.
+    /// String id; may be empty.
     String(String),
 }
 
 impl RequestId {
-    /// The integer, if this is one.
+    /// Returns the integer, if the id is one.
     ///
     /// ```
     /// # use caudal_core::RequestId;
@@ -48,7 +47,7 @@ impl RequestId {
         }
     }
 
-    /// The string, if this is one.
+    /// Returns the string, if the id is one.
     ///
     /// ```
     /// # use caudal_core::RequestId;
@@ -64,7 +63,7 @@ impl RequestId {
     }
 }
 
-/// Writes the id as JSON, so that `7` and `"7"` look different.
+/// Formats the id as JSON, so that `7` and `"7"` differ.
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
