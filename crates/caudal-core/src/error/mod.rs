@@ -24,9 +24,11 @@ mod call;
 mod code;
 mod incident;
 mod params;
+mod status;
 mod wire;
 
 pub use call::{CallError, CloseReason};
 pub use code::{CodeClass, ErrorCode};
 pub use incident::{CorrelationId, Incident};
+pub use status::StatusError;
 pub use wire::JsonRpcError;

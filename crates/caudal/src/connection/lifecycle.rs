@@ -138,7 +138,7 @@ async fn go_on(driver: Driver, reason: CloseReason, reconnect: Option<Box<Reconn
         let mut heard = 0;
         while !reason.is_local() {
             let lost = Instant::now();
-            let failed = link.interrupt(&reason);
+            let failed = link.interrupt(&reason.clone().temporary());
             // Who was heard of is there; who hangs up at once is asked ever less.
             let received = link.stats().bytes_received;
             if received > std::mem::replace(&mut heard, received) {

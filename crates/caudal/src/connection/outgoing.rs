@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use caudal_core::decode::answers_in;
-use caudal_core::{CallError, CallId, CloseReason, FrameError, Id, Invalid, Response};
+use caudal_core::{CallError, CallId, CloseReason, FrameError, Id, Invalid, RequestId, Response};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
@@ -276,6 +276,16 @@ impl Link {
     pub(crate) fn settle_invalid(&self, invalid: &Invalid<'_>) {
         let error = CallError::Response(invalid.cause.clone());
         self.settle_with(invalid.id, Err(error));
+    }
+
+    /// Fails one call, as its transport has found out. An id that no call waits for is
+    /// ignored, as a late answer is.
+    #[cold]
+    pub(crate) fn fail_call(&self, id: &RequestId, error: CallError) {
+        let text = id.to_string();
+        if let Ok(id) = Id::parse(&text) {
+            self.settle_with(id, Err(error));
+        }
     }
 
     /// Fails the calls that a frame was to answer which could not be read, as far as

@@ -169,11 +169,16 @@ impl Driver {
                     }
                 }
                 Poll::Ready(Err(ReceiveError::Fatal(error))) => {
-                    core.exchange().bad_frame(&error);
+                    if !core.link.settle_skipped(&error, transport.skipped()) {
+                        core.exchange().bad_frame(&error);
+                    }
                     core.input_ended(CloseReason::failed(error));
                 }
                 Poll::Ready(Err(ReceiveError::Ended(reason))) => core.input_ended(reason),
                 Poll::Ready(Err(ReceiveError::Dropped)) => core.link.stats.dropped(1),
+                Poll::Ready(Err(ReceiveError::CallFailed { id, error })) => {
+                    core.link.fail_call(&id, error);
+                }
                 Poll::Ready(Err(ReceiveError::Closed(reason))) => break Err(reason),
             }
             frames += 1;
