@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::args::Call;
 use crate::blame::{
     garbled, has_failed, instead, not_accepted, not_answered, not_connected, not_taken, not_whole,
-    old, refused, violation,
+    old, rpc_error, violation,
 };
 use crate::endpoint::{self, Role, Token, is_program, is_url};
 use crate::exit::{Exit, Failure, complain};
@@ -257,7 +257,7 @@ async fn ask(
     // The call may have ended first, in the same breath.
     while let Ok(finding) = findings.try_recv() {
         match finding {
-            Finding::Refused(error) => return Err(refused(&target.endpoint, &error)),
+            Finding::Refused(error) => return Err(rpc_error(&error)),
             Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
             Finding::Old(text) => return Err(old(&target.endpoint, &text)),
             // What others than a program say first tells most.

@@ -25,8 +25,6 @@ use http::{HeaderValue, Response};
 pub use self::client::dial::ClientOptions;
 #[cfg(any(feature = "ws", feature = "webhook", all(test, feature = "tls")))]
 pub(crate) use self::client::dial::Socket;
-pub use self::client::fault;
-pub use self::client::refusal::StatusError;
 pub use self::options::{Allowed, Authorize, Caller, Options, Secret};
 pub(crate) use self::server::Listener;
 pub use self::server::body::Body;

@@ -16,9 +16,9 @@ use bytes::{Bytes, BytesMut};
 use caudal_core::{CloseReason, Policy, RequestId};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::answer::Calls;
+use super::answer::{Calls, Received};
 use super::cut_line;
-use super::fault::Fault;
+use super::error::RequestError;
 use super::lane::{Lane, Stand};
 use super::origin::{Origin, Sender};
 use super::wake::Ready;
@@ -44,7 +44,7 @@ pub(super) struct Exchanges {
     vacant: Vec<usize>,
     ready: Arc<Ready>,
     woken: VecDeque<usize>,
-    frames: VecDeque<Bytes>,
+    frames: VecDeque<Received>,
     /// The frame that is lent.
     frame: Bytes,
     /// Calls that were given up while they waited for a connection: no more than wait
@@ -53,8 +53,8 @@ pub(super) struct Exchanges {
     /// How long a request may take that no call waits for.
     patience: Duration,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Why the last message without a call that failed did.
-    fault: Option<Box<Fault>>,
+    /// Failure of the last message without a call that was not accepted.
+    rejection: Option<Box<RequestError>>,
     closing: bool,
 }
 
@@ -74,7 +74,7 @@ impl Exchanges {
             gone: HashSet::new(),
             patience: config.call_timeout,
             timer: None,
-            fault: None,
+            rejection: None,
             closing: false,
         }
     }
@@ -156,9 +156,9 @@ impl Exchanges {
             Poll::Pending => {}
         }
         if let Some(lane) = self.lanes.get_mut(index)
-            && let Some(fault) = lane.calls.take_fault()
+            && let Some(error) = lane.calls.take_rejection()
         {
-            self.fault = Some(fault);
+            self.rejection = Some(error);
         }
         // Events may go on when all calls are answered.
         if waited
@@ -198,7 +198,7 @@ impl Exchanges {
         // Events that go on after all answers took nothing away.
         if self.lanes.get(index).is_some_and(Lane::is_unanswered) {
             tracing::warn!(target: "caudal", "a message was not accepted in time");
-            self.fault = Some(Box::new(Fault::slow()));
+            self.rejection = Some(Box::new(RequestError::TimedOut));
         }
         self.abort(index);
     }
@@ -225,9 +225,12 @@ impl Transport for Exchanges {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
         self.look(cx);
         match self.frames.pop_front() {
-            Some(frame) => {
+            Some(Received::Message(frame)) => {
                 self.frame = frame;
                 Poll::Ready(Ok(Some(&self.frame)))
+            }
+            Some(Received::Failed { id, error }) => {
+                Poll::Ready(Err(ReceiveError::CallFailed { id, error }))
             }
             None => {
                 self.frame = Bytes::new();
@@ -282,10 +285,7 @@ impl Transport for Exchanges {
         self.poll_timer(cx);
         match self.lanes.iter().any(Lane::is_busy) {
             true => Poll::Pending,
-            false => Poll::Ready(self.fault.take().map(|fault| {
-                let error = io::Error::from(*fault);
-                CloseReason::failed(error)
-            })),
+            false => Poll::Ready(self.rejection.take().map(|error| error.close_reason())),
         }
     }
 

@@ -16,9 +16,9 @@ use hyper::client::conn::TrySendError;
 use tokio::time::Instant;
 use tokio_util::sync::ReusableBoxFuture;
 
-use super::answer::{Calls, Unfinished, is_events};
+use super::answer::{Calls, Received, is_events};
+use super::error::RequestError;
 use super::events::Parser;
-use super::fault::Fault;
 use super::origin::{Origin, Sender};
 use super::wake::{Ready, Signal};
 use crate::http::Body;
@@ -150,7 +150,7 @@ impl Lane {
         &mut self,
         origin: &Arc<Origin>,
         policy: &Policy,
-        frames: &mut VecDeque<Bytes>,
+        frames: &mut VecDeque<Received>,
     ) -> Poll<Stand> {
         self.signal.looked_at();
         let waker = self.waker.clone();
@@ -185,14 +185,14 @@ impl Lane {
         }
     }
 
-    fn dialled(&mut self, dialled: io::Result<Sender>, frames: &mut VecDeque<Bytes>) {
+    fn dialled(&mut self, dialled: io::Result<Sender>, frames: &mut VecDeque<Received>) {
         let stage = std::mem::replace(&mut self.stage, Stage::Settling);
         match (dialled, stage) {
             (Ok(sender), Stage::Dialing(_, request)) => {
                 self.sender = Some(sender);
                 self.send(request);
             }
-            (Err(error), _) => self.fail(&Fault::not_sent(&error), frames),
+            (Err(error), _) => self.fail(&RequestError::not_sent(error), frames),
             (Ok(_), _) => unreachable!("only who dials is connected"),
         }
     }
@@ -202,7 +202,7 @@ impl Lane {
         origin: &Arc<Origin>,
         sent: Sent,
         policy: &Policy,
-        frames: &mut VecDeque<Bytes>,
+        frames: &mut VecDeque<Received>,
     ) {
         match sent {
             Ok(response) => {
@@ -217,7 +217,11 @@ impl Lane {
                 }
                 again => {
                     let error = origin.explain(error.into_error());
-                    self.fail(&Fault::unanswered(&error, again.is_none()), frames);
+                    let error = match again {
+                        Some(_) => RequestError::not_sent(error),
+                        None => RequestError::lost(error),
+                    };
+                    self.fail(&error, frames);
                 }
             },
         }
@@ -241,7 +245,7 @@ impl Lane {
         status: StatusCode,
         read: Result<Bytes, ReadError>,
         policy: &Policy,
-        frames: &mut VecDeque<Bytes>,
+        frames: &mut VecDeque<Received>,
     ) {
         match read {
             Ok(text) => {
@@ -249,15 +253,16 @@ impl Lane {
                 self.end();
             }
             Err(ReadError::TooLarge) => {
-                self.fail(&Fault::too_large(policy.max_message), frames);
+                let limit = policy.max_message;
+                self.fail(&RequestError::TooLarge { limit }, frames);
             }
-            Err(_) => self.fail(&Fault::lost(&Unfinished), frames),
+            Err(_) => self.fail(&RequestError::unfinished(), frames),
         }
     }
 
     /// Ends the calls with an error; the connection cannot be used any more.
-    fn fail(&mut self, fault: &Fault, frames: &mut VecDeque<Bytes>) {
-        self.calls.fail(fault, frames);
+    fn fail(&mut self, error: &RequestError, frames: &mut VecDeque<Received>) {
+        self.calls.fail(error, frames);
         self.sender = None;
         self.end();
     }
@@ -288,7 +293,7 @@ impl Events {
         cx: &mut Context<'_>,
         calls: &mut Calls,
         policy: &Policy,
-        frames: &mut VecDeque<Bytes>,
+        frames: &mut VecDeque<Received>,
     ) -> Poll<bool> {
         loop {
             match self.parser.next(&mut self.chunk) {
@@ -304,18 +309,19 @@ impl Events {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    calls.fail_unanswered(&Fault::too_large(error.limit), frames);
+                    let limit = error.limit;
+                    calls.fail_unanswered(&RequestError::TooLarge { limit }, frames);
                     return Poll::Ready(false);
                 }
             }
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => self.chunk = frame.into_data().unwrap_or_default(),
                 Some(Err(error)) => {
-                    calls.fail_unanswered(&Fault::lost(&error), frames);
+                    calls.fail_unanswered(&RequestError::lost(io::Error::other(error)), frames);
                     return Poll::Ready(false);
                 }
                 None => {
-                    calls.fail_unanswered(&Fault::lost(&Unfinished), frames);
+                    calls.fail_unanswered(&RequestError::unfinished(), frames);
                     return Poll::Ready(false);
                 }
             }

@@ -5,7 +5,8 @@
 //!   ├→ lane      one connection, and the exchange that is under way on it
 //!   ├→ wake      which lanes are worth a look
 //!   └→ answer    what a response means for the calls that wait for it
-//! refusal    a response that is no answer
+//! error      why a request has no answer
+//! status     a response that is no answer
 //! origin     the server: dialled, and what every request says
 //! events     server-sent events, cut out of bytes
 //! pool       connections for sessions
@@ -13,14 +14,14 @@
 
 pub(crate) mod answer;
 pub(crate) mod dial;
+pub(crate) mod error;
 pub(crate) mod events;
 mod exchange;
-pub mod fault;
 mod lane;
 pub(crate) mod origin;
 #[cfg(feature = "session")]
 pub(crate) mod pool;
-pub(crate) mod refusal;
+pub(crate) mod status;
 mod wake;
 
 use std::io;

@@ -149,13 +149,6 @@ impl Origin {
 #[error("what the server says is not HTTP")]
 pub(crate) struct NotHttp;
 
-impl NotHttp {
-    /// Whether this is what an error says.
-    pub(crate) fn is(error: &io::Error) -> bool {
-        error.get_ref().is_some_and(|error| error.is::<Self>())
-    }
-}
-
 impl From<NotHttp> for io::Error {
     fn from(error: NotHttp) -> Self {
         Self::new(io::ErrorKind::InvalidData, error)
