@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use caudal_core::{CloseReason, Policy, RequestId};
+use caudal_core::{CallError, CloseReason, Policy, RequestId, StatusError};
 use http::header::ACCEPT;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use tokio::sync::{mpsc, watch};
@@ -34,8 +34,8 @@ use crate::http::client::answer::Calls;
 use crate::http::client::cut_line;
 use crate::http::client::origin::Origin;
 use crate::http::client::pool::{Answer, Pool, SendError};
-use crate::http::client::refusal::{Advice, http_status};
-use crate::http::{Body, ClientOptions, StatusError};
+use crate::http::client::status::{Advice, http_status, status_error};
+use crate::http::{Body, ClientOptions};
 use crate::transport::{ReceiveError, Transport};
 
 use open::Open;
@@ -84,6 +84,8 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) enum Frame {
     Message(Bytes),
+    /// A call that failed without one.
+    Failed(RequestId, CallError),
     /// One that was too large, and no answer.
     #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
     Dropped,
@@ -189,7 +191,7 @@ impl Session {
             self.listening.store(true, Relaxed);
             return Ok(text);
         }
-        Err(StatusError::new(status, &text).with_advice(advice).into())
+        Err(status_error(status, &text, advice).into())
     }
 
     /// A GET for the server's messages.
@@ -322,7 +324,7 @@ async fn refused(answer: Answer) -> StatusError {
     let (status, advice) = (answer.status, Advice::of(answer.status, &answer.headers));
     let text = tokio::time::timeout(REFUSAL, answer.read(REST)).await;
     let text = text.ok().and_then(Result::ok).unwrap_or_default();
-    StatusError::new(status, &text).with_advice(advice)
+    status_error(status, &text, advice)
 }
 
 /// What came of a GET.
@@ -393,6 +395,9 @@ impl Transport for SessionTransport {
             Some(Frame::Message(frame)) => {
                 self.frame = frame;
                 Poll::Ready(Ok(Some(&self.frame)))
+            }
+            Some(Frame::Failed(id, error)) => {
+                Poll::Ready(Err(ReceiveError::CallFailed { id, error }))
             }
             #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
             Some(Frame::Dropped) => Poll::Ready(Err(ReceiveError::Dropped)),

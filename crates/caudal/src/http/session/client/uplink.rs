@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Ended, Frame, Frames, Open, REST, Session, Tries};
 use crate::connection::deadline::after;
 use crate::http::Body;
-use crate::http::client::answer::{Calls, Unfinished, is_events};
+use crate::http::client::answer::{Calls, Received, is_events};
+use crate::http::client::error::RequestError;
 use crate::http::client::events::Parser;
-use crate::http::client::fault::Fault;
 use crate::http::client::pool::{Answer, SendError};
 
 /// So long the events of a response may go on when all its calls are answered.
@@ -41,7 +41,7 @@ pub(super) struct Uplink {
     told: VecDeque<AbortHandle>,
     begun: bool,
     /// Why a message that no call waits for was not accepted.
-    fault: Option<Box<Fault>>,
+    rejection: Option<Box<RequestError>>,
 }
 
 impl Uplink {
@@ -54,7 +54,7 @@ impl Uplink {
             room: Arc::new(Semaphore::new(connections(session))),
             told: VecDeque::new(),
             begun: false,
-            fault: None,
+            rejection: None,
         }
     }
 
@@ -78,8 +78,8 @@ impl Uplink {
             }
         }
         self.reading.shutdown().await;
-        let fault = self.fault.map(|fault| io::Error::from(*fault));
-        fault.map(CloseReason::failed).or(end)
+        let rejection = self.rejection.map(|error| error.close_reason());
+        rejection.or(end)
     }
 
     async fn post(&mut self, text: Bytes, calls: Calls) -> Result<(), CloseReason> {
@@ -122,8 +122,8 @@ impl Uplink {
             None => {}
             // It is accepted when the whole response says nothing else.
             Some(answer) if calls.is_empty() && !answers_with_events(&answer) => {
-                let fault = read_whole(&self.session, &self.frames, answer, calls).await;
-                self.fault = fault.or(self.fault.take());
+                let error = read_whole(&self.session, &self.frames, answer, calls).await;
+                self.rejection = error.or(self.rejection.take());
             }
             Some(answer) if calls.is_empty() => self.read_told(answer),
             Some(answer) => self.read_apart(answer, calls).await,
@@ -270,7 +270,7 @@ async fn read_whole(
     frames: &Frames,
     answer: Answer,
     mut calls: Calls,
-) -> Option<Box<Fault>> {
+) -> Option<Box<RequestError>> {
     let (status, limit) = (answer.status, session.policy.max_message);
     let mut found = VecDeque::new();
     calls.begun(status, &answer.headers);
@@ -285,12 +285,12 @@ async fn read_whole(
     match read {
         Ok(text) => calls.settle(status, &text, &session.policy, &mut found),
         Err(crate::http::ReadError::TooLarge) => {
-            calls.fail(&Fault::too_large(limit), &mut found);
+            calls.fail(&RequestError::TooLarge { limit }, &mut found);
         }
-        Err(_) => calls.fail(&Fault::lost(&Unfinished), &mut found),
+        Err(_) => calls.fail(&RequestError::unfinished(), &mut found),
     }
     pass(frames, &mut found).await;
-    calls.take_fault()
+    calls.take_rejection()
 }
 
 async fn read_events(session: Arc<Session>, frames: Frames, mut answer: Answer, mut calls: Calls) {
@@ -319,7 +319,8 @@ async fn read_events(session: Arc<Session>, frames: Frames, mut answer: Answer, 
                     pass(&frames, &mut found).await;
                 }
                 Err(error) => {
-                    calls.fail(&Fault::too_large(error.limit), &mut found);
+                    let limit = error.limit;
+                    calls.fail(&RequestError::TooLarge { limit }, &mut found);
                     return pass(&frames, &mut found).await;
                 }
             }
@@ -331,13 +332,17 @@ async fn read_events(session: Arc<Session>, frames: Frames, mut answer: Answer, 
     // The answer may still come the other way, if there is one. Other servers repeat
     // it only to who asks for this very stream.
     if session.is_foreign() || !session.listening.load(std::sync::atomic::Ordering::Relaxed) {
-        calls.fail_unanswered(&Fault::lost(&Unfinished), &mut found);
+        calls.fail_unanswered(&RequestError::unfinished(), &mut found);
         pass(&frames, &mut found).await;
     }
 }
 
-async fn pass(frames: &Frames, found: &mut VecDeque<Bytes>) {
+async fn pass(frames: &Frames, found: &mut VecDeque<Received>) {
     for frame in found.drain(..) {
-        let _ = frames.send(Frame::Message(frame)).await;
+        let frame = match frame {
+            Received::Message(text) => Frame::Message(text),
+            Received::Failed { id, error } => Frame::Failed(id, error),
+        };
+        let _ = frames.send(frame).await;
     }
 }
