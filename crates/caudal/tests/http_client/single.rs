@@ -233,6 +233,25 @@ async fn a_connection_that_was_closed_while_idle_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_connection_that_was_idle_for_long_is_closed_and_not_used_again() {
+    let mut fake = Fake::start().await;
+    let peer = connect(&fake.url("")).await;
+    for (n, pause) in [(0, 0), (0, 120), (1, 120), (2, 0)] {
+        let call = tokio::spawn({
+            let peer = peer.clone();
+            async move { peer.call::<_, i64>("n", ()).await }
+        });
+        let asked = fake.next().await;
+        assert_eq!(asked.connection, n);
+        asked.result("1");
+        assert_eq!(call.await.unwrap().unwrap(), 1);
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(pause)).await;
+        tokio::time::resume();
+    }
+}
+
+#[tokio::test]
 async fn a_lost_request_fails_its_call_is_not_repeated_and_the_peer_goes_on() {
     let mut fake = Fake::start().await;
     let peer = connect(&fake.url("")).await;

@@ -71,17 +71,7 @@ impl Calls {
         self.advice = Advice::of(status, headers);
     }
 
-    /// Nobody waits for this one any more; whether it was here.
-    pub(crate) fn forget(&mut self, id: &RequestId) -> bool {
-        if self.first.as_ref() == Some(id) {
-            self.first = None;
-            return true;
-        }
-        let place = self.rest.iter().position(|own| own == id);
-        place.map(|place| self.rest.swap_remove(place)).is_some()
-    }
-
-    /// The same for all that are in a set, which are taken out of it.
+    /// Drops the calls that are in a set, and takes them out of it.
     pub(crate) fn forget_gone(&mut self, gone: &mut HashSet<RequestId>) {
         if !gone.is_empty() {
             self.first.take_if(|id| gone.remove(id));
@@ -90,7 +80,6 @@ impl Calls {
     }
 
     /// All of them.
-    #[cfg(feature = "session")]
     pub(crate) fn ids(&self) -> impl Iterator<Item = &RequestId> {
         self.first.iter().chain(&self.rest)
     }
