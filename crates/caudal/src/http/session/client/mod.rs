@@ -30,7 +30,7 @@ use tokio_util::sync::{CancellationToken, PollSender};
 
 use crate::config::Config;
 use crate::endpoint::Target;
-use crate::http::client::answer::Calls;
+use crate::http::client::answer::{Calls, Received};
 use crate::http::client::cut_line;
 use crate::http::client::origin::Origin;
 use crate::http::client::pool::{Answer, Pool, SendError};
@@ -90,6 +90,15 @@ pub(crate) enum Frame {
     #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
     Dropped,
     End(CloseReason),
+}
+
+impl From<Received> for Frame {
+    fn from(received: Received) -> Self {
+        match received {
+            Received::Message(text) => Self::Message(text),
+            Received::Failed { id, error } => Self::Failed(id, error),
+        }
+    }
 }
 
 /// Where frames go.
