@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::error::RequestError;
 use super::status::{Advice, status_error};
 
-/// What a request brings for the connection's task.
+/// Result of a request for the connection's task.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// A message of the server.
@@ -27,7 +27,7 @@ pub(crate) enum Received {
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     first: Option<RequestId>,
-    /// Those of a batch.
+    /// Calls of a batch.
     rest: Vec<RequestId>,
     /// Failure of the message, if there was no call to fail.
     rejection: Option<Box<RequestError>>,
@@ -61,7 +61,7 @@ impl Calls {
         self.first.is_none() && self.rest.is_empty()
     }
 
-    /// The only one, if it is not a batch.
+    /// The only call, if it is not a batch.
     pub(crate) fn only(&self) -> Option<&RequestId> {
         self.first.as_ref()
     }
@@ -79,7 +79,7 @@ impl Calls {
         }
     }
 
-    /// All of them.
+    /// Ids of all calls.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &RequestId> {
         self.first.iter().chain(&self.rest)
     }
@@ -98,7 +98,7 @@ impl Calls {
         self.first.take().into_iter().chain(self.rest.drain(..))
     }
 
-    /// Fails all of them.
+    /// Fails all calls with the same error.
     pub(crate) fn fail(&mut self, error: &RequestError, frames: &mut VecDeque<Received>) {
         if self.is_empty() {
             self.reject(error.clone());
@@ -109,7 +109,7 @@ impl Calls {
         }
     }
 
-    /// The same for those that are left, if any is.
+    /// Fails the calls that are left, if any is.
     pub(crate) fn fail_unanswered(
         &mut self,
         error: &RequestError,
@@ -131,7 +131,7 @@ impl Calls {
         self.rejection.take()
     }
 
-    /// Passes a message of the server on; `false` if it is none.
+    /// Passes a message of the server on; returns false if it is none.
     pub(crate) fn take(
         &mut self,
         text: &Bytes,
@@ -176,8 +176,8 @@ impl Calls {
         }
     }
 
-    /// Passes on those entries of a batch that are messages, each on its own;
-    /// `false` if none is.
+    /// Passes on the entries of a batch that are messages, each on its own; returns false
+    /// if none is.
     fn take_good(
         &mut self,
         text: &Bytes,
@@ -187,7 +187,7 @@ impl Calls {
     ) -> bool {
         let texts: Vec<&RawValue> = serde_json::from_slice(text).unwrap_or_default();
         let mut good = false;
-        for (entry, text_of_it) in entries.iter().zip(texts) {
+        for (entry, entry_text) in entries.iter().zip(texts) {
             if !is_message(entry) {
                 tracing::warn!(target: "caudal", "an entry of a batch that is no message");
                 continue;
@@ -195,7 +195,7 @@ impl Calls {
             good = true;
             self.take_entries(std::slice::from_ref(entry), policy);
             frames.push_back(Received::Message(
-                text.slice_ref(text_of_it.get().as_bytes()),
+                text.slice_ref(entry_text.get().as_bytes()),
             ));
         }
         good
@@ -210,12 +210,12 @@ impl Calls {
         frames: &mut VecDeque<Received>,
     ) {
         let refused = matches!(status.as_u16(), 401 | 403 | 407);
-        let tells = self.is_empty();
+        let is_notification = self.is_empty();
         // Whatever the status, a JSON-RPC answer says more.
         let taken = !refused && !text.is_empty() && self.take(text, policy, frames);
         let silent = text.is_empty() && status.is_success() && self.is_empty();
         let advice = std::mem::take(&mut self.advice);
-        if tells && taken && is_failure(status) && self.rejection.is_none() {
+        if is_notification && taken && is_failure(status) && self.rejection.is_none() {
             // No call hears what it says.
             let error = match decode(text, policy) {
                 Message::Response(response) => response.outcome.err(),
@@ -234,7 +234,7 @@ impl Calls {
     }
 }
 
-/// Why a body does not answer the call that it came for.
+/// Describes why a body does not answer the call that it came for.
 fn no_answer(text: &[u8], policy: &Policy) -> String {
     if text.is_empty() {
         return "the body is empty".to_owned();
@@ -257,13 +257,13 @@ fn owned(id: Id<'_>) -> Option<RequestId> {
     id.to_request_id().ok().flatten()
 }
 
-/// Whether an entry of a batch can be passed on: what cannot be read, but is an
-/// answer, ends its call.
+/// Returns true if an entry of a batch can be passed on. An answer that cannot be read can
+/// be: it ends its call.
 fn is_message(entry: &Message<'_>) -> bool {
     !matches!(entry, Message::Invalid(invalid) if invalid.kind != InvalidKind::Response)
 }
 
-/// Whether a response consists of events.
+/// Returns true if a response is a stream of events.
 pub(crate) fn is_events(headers: &HeaderMap) -> bool {
     let kind = headers
         .get(CONTENT_TYPE)

@@ -51,7 +51,7 @@ pub(crate) async fn connect(
 
 /// Cuts the first line off, without its end.
 pub(crate) fn cut_line(out: &mut BytesMut) -> Bytes {
-    /// What is larger is worth more than a copy.
+    /// Lines up to this size are copied, so that the buffer can be used again.
     const COPIED: usize = 16 << 10;
     let length = (&out[..]).skip_until(b'\n').unwrap_or(out.len());
     let end = match out.get(length.wrapping_sub(1)) {
