@@ -1,4 +1,4 @@
-//! What went wrong with a call, where, and what to try: each kind has its exit code.
+//! Explains a failure: its kind, which has an exit code, its place, and a remedy.
 
 use std::error::Error as StdError;
 use std::io;
@@ -37,7 +37,7 @@ pub(crate) fn not_connected(error: &Error) -> Failure {
     }
 }
 
-/// What kind of failure it is, and what to try.
+/// Returns the kind of a failure, and a remedy.
 fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
     if endpoint.port() == Some(0) {
         return (Exit::Unreachable, "port 0 is for listening; use 1–65535");
@@ -100,7 +100,7 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
     }
 }
 
-/// Whether there is a file at the path, and of another kind.
+/// Returns true if there is a file at the path, and it is no socket.
 fn is_no_socket(endpoint: &Endpoint) -> bool {
     let Address::Unix { path } = endpoint.address() else {
         return false;
@@ -108,7 +108,7 @@ fn is_no_socket(endpoint: &Endpoint) -> bool {
     std::fs::metadata(path).is_ok_and(|file| !file.file_type().is_socket())
 }
 
-/// Whether what should be a program is a directory.
+/// Returns true if the path of a program names a directory.
 fn is_directory(endpoint: &Endpoint) -> bool {
     let Address::Command { program, .. } = endpoint.address() else {
         return false;
@@ -116,7 +116,7 @@ fn is_directory(endpoint: &Endpoint) -> bool {
     std::path::Path::new(program).is_dir()
 }
 
-/// Whether what should be a program is a file, by its path.
+/// Returns true if the path of a program names a file.
 fn is_file(endpoint: &Endpoint) -> bool {
     let Address::Command { program, .. } = endpoint.address() else {
         return false;
@@ -155,14 +155,14 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
     }
 }
 
-/// Whether the environment names certificates to trust, and they are not there. Others may
-/// be trusted then, of SSL_CERT_DIR.
+/// Returns true if the environment names certificates to trust that cannot be read. Those of
+/// SSL_CERT_DIR may be trusted nevertheless.
 fn is_named_in_vain() -> bool {
     let named = std::env::var_os("SSL_CERT_FILE");
     named.is_some_and(|path| std::fs::File::open(path).is_err())
 }
 
-/// What a status of HTTP says that comes without an answer.
+/// Sorts a response of HTTP that carries no answer.
 fn refused_by(status: u16, body: &str) -> (Exit, &'static str) {
     match status {
         300..=399 => (
@@ -239,7 +239,7 @@ fn could_have_headers(endpoint: &Endpoint) -> bool {
     !is_url(endpoint) && endpoint.framing() != Framing::Header
 }
 
-/// What becomes of a call that nobody waits for any more.
+/// Fate of a call that nobody waits for any more.
 const fn left_behind(endpoint: &Endpoint) -> &'static str {
     match is_program(endpoint) {
         true => ", and was ended",
@@ -247,7 +247,7 @@ const fn left_behind(endpoint: &Endpoint) -> &'static str {
     }
 }
 
-/// What came in place of the answer. A program may have printed it before: then its end, or
+/// Explains a message that came in place of the answer. A program may have printed it before: then its end, or
 /// that the time was up, says more.
 pub(crate) fn instead(
     target: &Target,
@@ -271,7 +271,7 @@ pub(crate) fn instead(
     }
 }
 
-/// What came is no JSON-RPC, and may be something that is known.
+/// Explains input that is no JSON-RPC, and may be another protocol that is known.
 pub(crate) fn garbled(endpoint: &Endpoint, garbage: &Garbage) -> Failure {
     let (speaks, hint) = match garbage.kind {
         GarbageKind::Http => ("speaks HTTP", "call it as http:// or ws://"),
@@ -301,7 +301,7 @@ fn old_refusal(endpoint: &Endpoint, response: &StatusError) -> Option<Failure> {
 
 const LENIENT_HINT: &str = "old servers do so, and `--lenient` accepts it";
 
-/// So many bytes came in time, and no message is whole.
+/// Explains that this many bytes came in time, and no message is whole.
 pub(crate) fn not_whole(target: &Target, bytes: u64) -> Failure {
     let hint = match target.endpoint.framing() {
         Framing::Concatenated => "is it the right `--framing`?",
@@ -454,12 +454,12 @@ fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
     Failure::new(exit, with_hint(text, hint))
 }
 
-/// Whether a program has ended otherwise than well.
+/// Returns true if a program has ended, and not with success.
 pub(crate) fn has_failed(reason: &CloseReason) -> bool {
     exit_of(reason).is_some_and(|exit| !exit.status.success())
 }
 
-/// How a program has ended.
+/// Exit of a program, if that is why the connection ended.
 fn exit_of(reason: &CloseReason) -> Option<&ExitError> {
     causes(reason).find_map(|cause| cause.downcast_ref())
 }
@@ -498,7 +498,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server says that does not do what it is asked for.
+    /// Response of a server that does not do what it is asked for.
     fn http(status: u16) -> io::Error {
         StatusError::new(status, "", b"no").into()
     }

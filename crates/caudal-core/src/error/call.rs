@@ -159,7 +159,7 @@ impl From<JsonRpcError> for CallError {
 /// An error with a code of the application (any but -32768 to -32000) is passed on
 /// as it came. All others are about the call that failed and not about the one
 /// that is answered, so they become -32603, and `data.reason` tells what failed.
-/// Who passes everything on, as a proxy does, takes the error out:
+/// A proxy that passes everything on takes the error out:
 ///
 /// ```
 /// use caudal_core::{CallError, ErrorCode, JsonRpcError};

@@ -30,7 +30,7 @@ pub(crate) use self::server::Listener;
 pub use self::server::body::Body;
 #[cfg(any(feature = "sse", feature = "polling"))]
 pub(crate) use self::server::body::Flow;
-#[cfg(feature = "session")]
+#[cfg(feature = "webhook")]
 pub(crate) use self::server::body::ReadError;
 #[cfg(feature = "session")]
 pub(crate) use self::server::seats::{Most, Seat, Seats, network};
