@@ -101,6 +101,7 @@ pub use decode::{
 pub use encode::EncodeError;
 pub use error::{
     CallError, CloseReason, CodeClass, CorrelationId, ErrorCode, Incident, JsonRpcError,
+    StatusError,
 };
 pub use framing::{FrameError, FrameReader, Framing};
 pub use message::{JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Version};

@@ -254,7 +254,7 @@ pub use self::server::{Serve, Server, serve};
 pub use caudal_core::{
     CallError, CloseReason, CorrelationId, EncodeError, ErrorCode, ErrorDetail, ExtraMembers,
     FrameError, Framing, Id, IdFormat, JsonRpcError, NullId, OldResponses, Policy, RequestId,
-    ScalarParams,
+    ScalarParams, StatusError,
 };
 pub use serde_json::value::RawValue;
 

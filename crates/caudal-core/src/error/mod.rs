@@ -26,8 +26,10 @@ mod display;
 mod incident;
 mod json_rpc_error;
 mod params;
+mod status;
 
 pub use call::{CallError, CloseReason};
 pub use code::{CodeClass, ErrorCode};
 pub use incident::{CorrelationId, Incident};
 pub use json_rpc_error::JsonRpcError;
+pub use status::StatusError;

@@ -11,7 +11,7 @@ use std::io;
 
 use caudal_core::{
     CallError, CloseReason, DecodeError, EncodeError, ErrorCode, FrameError, Incident,
-    JsonRpcError, encode,
+    JsonRpcError, StatusError, encode,
 };
 
 /// A failure with a failure behind it.
@@ -117,6 +117,18 @@ fn every_local_error_says_its_own_level_and_keeps_the_rest() {
     ] {
         assert_eq!(chain(&error), [text]);
     }
+    let mut response = StatusError::new(503, "Service Unavailable", b"busy");
+    response.retry_after = Some("5".to_owned());
+    let shown = "HTTP 503 Service Unavailable (the server asks to wait 5 s): busy";
+    for (error, text) in [
+        (
+            CallError::UnexpectedResponse(Box::new(response.clone())),
+            "the response is not a JSON-RPC answer",
+        ),
+        (CallError::Refused(Box::new(response)), "access was refused"),
+    ] {
+        assert_eq!(chain(&error), [text, shown]);
+    }
     for (reason, text, local, remote) in [
         (CloseReason::local(), "closed by this side", true, false),
         (
@@ -162,6 +174,29 @@ fn recoverable_and_fatal_are_told_apart() {
         call(CallError::AlreadyClosed(CloseReason::remote())),
         (true, false)
     );
+    // The next call has another connection.
+    let temporary = || CloseReason::remote().temporary();
+    assert_eq!(call(CallError::Closed(temporary())), (false, true));
+    assert_eq!(call(CallError::AlreadyClosed(temporary())), (false, false));
+    let status = |status| Box::new(StatusError::new(status, "", b""));
+    for code in [401, 403, 407] {
+        assert!(status(code).is_refusal());
+        assert_eq!(call(CallError::Refused(status(code))), (false, false));
+    }
+    for (code, may_have_run) in [
+        (200, true),
+        (204, true),
+        (302, false),
+        (404, false),
+        (413, false),
+        (429, false),
+        (500, true),
+        (502, true),
+        (503, true),
+    ] {
+        let error = CallError::UnexpectedResponse(status(code));
+        assert_eq!(call(error), (false, may_have_run), "{code}");
+    }
 
     let value = || "x".into();
     for (error, fatal) in [
@@ -214,8 +249,14 @@ fn a_failed_call_becomes_an_answer() {
     let unknown = CallError::Remote(JsonRpcError::unknown_method("name"));
     let full = CallError::Remote(JsonRpcError::new(-32_000, "Server overloaded"));
     let nowhere = CallError::AlreadyClosed(CloseReason::nowhere());
+    let secret = || Box::new(StatusError::new(403, "Forbidden", b"secret"));
     for (error, why) in [
         (closed, "the connection is closed: the connection failed"),
+        (CallError::Refused(secret()), "access was refused"),
+        (
+            CallError::UnexpectedResponse(secret()),
+            "the response is not a JSON-RPC answer",
+        ),
         (CallError::Timeout, "no answer came in time"),
         (
             unknown,

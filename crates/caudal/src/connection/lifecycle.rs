@@ -111,7 +111,7 @@ async fn after_first(task: ConnectionTask, reason: CloseReason, reconnect: Optio
         let mut received_before = 0;
         while !reason.is_local() {
             let lost = Instant::now();
-            let failed = connection.interrupt(&reason);
+            let failed = connection.interrupt(&reason.clone().temporary());
             // The delays begin anew only if something was received since.
             let received = connection.stats().bytes_received;
             if received > std::mem::replace(&mut received_before, received) {

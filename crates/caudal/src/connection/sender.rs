@@ -12,7 +12,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::BytesMut;
 use caudal_core::decode::truncated_responses;
 use caudal_core::{
-    CallError, CallId, CloseReason, FrameError, Framing, Id, Invalid, Pending, Response, encode,
+    CallError, CallId, CloseReason, FrameError, Framing, Id, Invalid, Pending, RequestId, Response,
+    encode,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -438,16 +439,26 @@ impl Sender {
         self.settle_id(invalid.id, Err(error));
     }
 
+    /// Fails one call, as its transport has found out. An id that no call waits for is
+    /// ignored, like that of a late response.
+    #[cold]
+    pub(super) fn fail_call(&self, id: &RequestId, error: CallError) {
+        if let Ok(id) = Id::parse(&id.to_string()) {
+            self.settle_id(id, Err(error));
+        }
+    }
+
     /// Fails the calls that an oversized frame answers, as far as its first bytes tell;
     /// returns false if it is no response.
     #[cold]
     pub(super) fn settle_oversized(&self, error: &FrameError, head: &[u8]) -> bool {
-        let detail = self.config.policy.error_detail;
-        let fail: &dyn Fn() -> CallError = match *error {
-            FrameError::TooLarge { limit } => &move || CallError::TooLarge { limit },
-            FrameError::Overloaded => &|| error.to_wire(detail).into(),
-            _ => return false,
+        let fail = || match *error {
+            FrameError::TooLarge { limit } => CallError::TooLarge { limit },
+            _ => CallError::NoRoom,
         };
+        if !matches!(error, FrameError::TooLarge { .. } | FrameError::Overloaded) {
+            return false;
+        }
         let is_response = truncated_responses(head, &self.config.policy, |id| {
             self.settle_id(id, Err(fail()));
         });

@@ -409,8 +409,14 @@ impl Core {
                 }
             }
             ReceiveError::Fatal(error) => {
-                self.replies().bad_frame(&error);
+                let sender = &self.connection.sender;
+                if !sender.settle_oversized(&error, oversized) {
+                    self.replies().bad_frame(&error);
+                }
                 self.input_ended(CloseReason::failed(error));
+            }
+            ReceiveError::CallFailed { id, error } => {
+                self.connection.sender.fail_call(&id, error);
             }
             ReceiveError::Ended(reason) => self.input_ended(reason),
             ReceiveError::Dropped => self.connection.stats.dropped(1),

@@ -25,14 +25,12 @@ use http::{HeaderValue, Response};
 pub use self::client::dial::ClientOptions;
 #[cfg(any(feature = "ws", feature = "webhook", all(test, feature = "tls")))]
 pub(crate) use self::client::dial::Socket;
-pub use self::client::fault;
-pub use self::client::refusal::StatusError;
 pub use self::options::{Allowed, Authorize, Caller, Options, Secret};
 pub(crate) use self::server::Listener;
 pub use self::server::body::Body;
 #[cfg(any(feature = "sse", feature = "polling"))]
 pub(crate) use self::server::body::Flow;
-#[cfg(feature = "session")]
+#[cfg(feature = "webhook")]
 pub(crate) use self::server::body::ReadError;
 #[cfg(feature = "session")]
 pub(crate) use self::server::seats::{Most, Seat, Seats, network};

@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use bytes::BytesMut;
-use caudal_core::{CloseReason, FrameError, Framing, RequestId};
+use caudal_core::{CallError, CloseReason, FrameError, Framing, RequestId};
 
 use crate::connection::incomplete::Share;
 
@@ -151,9 +151,17 @@ pub enum ReceiveError {
     /// whether the next one can be found. The other side is told, unless it was an
     /// answer that is too large or refused: then the call fails that it was meant for.
     Frame(FrameError),
-    /// The same, and no other frame can follow. The other side is told, and the
-    /// connection ends.
+    /// The same, and no other frame can follow. The other side is told, unless it was an
+    /// answer that is too large, and the connection ends.
     Fatal(FrameError),
+    /// One call of ours has failed, and nothing else: the transport has found out why, and
+    /// no answer will come. An id that no call waits for is ignored.
+    CallFailed {
+        /// Id of the call, as it was sent.
+        id: RequestId,
+        /// Failure of the call.
+        error: CallError,
+    },
     /// A message was passed over that could not be read, and the next one can be. It is
     /// counted as [`dropped`](crate::Stats::dropped); the other side is not told.
     Dropped,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::{Log, Raw, within};
 use caudal::transport::{BytesMut, ReceiveError, Stream, Transport};
-use caudal::{Config, Context, Dialect, Event, Framing, Method, Peer, Router};
+use caudal::{CallError, Config, Context, Dialect, Event, Framing, Method, Peer, Router};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -232,6 +232,64 @@ async fn a_transport_that_takes_nothing_and_waits_for_nothing_is_broken() {
     let cause = std::error::Error::source(&reason).unwrap();
     let cause = cause.downcast_ref::<std::io::Error>().unwrap();
     assert_eq!(cause.kind(), std::io::ErrorKind::WriteZero);
+}
+
+/// Fails each call twice, and one that nobody made.
+#[derive(Default)]
+struct Failing {
+    failures: Vec<ReceiveError>,
+    reader: Option<Waker>,
+}
+
+impl Transport for Failing {
+    fn poll_receive(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+    ) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
+        self.reader = Some(cx.waker().clone());
+        match self.failures.pop() {
+            Some(failure) => Poll::Ready(Err(failure)),
+            None => Poll::Pending,
+        }
+    }
+
+    fn poll_send(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+        out: &mut BytesMut,
+    ) -> Poll<std::io::Result<()>> {
+        for line in std::str::from_utf8(out).unwrap().lines() {
+            let id = serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_i64();
+            for id in [id.unwrap(), id.unwrap(), 999] {
+                let (id, error) = (id.into(), CallError::TooLarge { limit: 7 });
+                self.failures.push(ReceiveError::CallFailed { id, error });
+            }
+        }
+        out.clear();
+        self.reader.take().into_iter().for_each(Waker::wake);
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn a_transport_fails_one_call_once() {
+    let peer = Peer::start_with(Failing::default(), Router::new(), Config::default());
+    for calls in 1..=3 {
+        let call = peer.call::<_, i64>("n", ()).timeout(Duration::ZERO);
+        let error = tokio::time::timeout(Duration::from_secs(30), call).await;
+        let error = error.expect("it waits").unwrap_err();
+        assert!(
+            matches!(error, CallError::TooLarge { limit: 7 }),
+            "{error:?}"
+        );
+        for _ in 0..5 {
+            tokio::task::yield_now().await;
+        }
+        let stats = peer.stats();
+        assert_eq!((stats.calls_failed, stats.pending), (calls, 0));
+        assert_eq!(stats.late_replies, 2 * calls);
+    }
+    assert!(!peer.state().is_closed());
 }
 
 /// Counts how often it is asked for input, and has none.

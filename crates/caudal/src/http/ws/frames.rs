@@ -17,6 +17,8 @@ mod tests;
 
 /// What a control frame may carry.
 const CONTROL: usize = 125;
+/// Bytes of a message that is too large by which its call is found.
+const HEAD: usize = 2 << 10;
 /// So much is read at once at least, if so much is missing.
 const ROOM: usize = 4 << 10;
 /// What a larger message has taken is not kept for the next one.
@@ -271,7 +273,11 @@ impl Frames {
             },
             length => (length.into(), rest),
         };
-        let length = self.check_length(opcode, length)?;
+        let length = match self.check_length(opcode, length) {
+            // An answer finds its call by its first bytes, so these are waited for.
+            Err(Fault::TooLarge { .. }) if self.lacks_head(rest, length) => return Ok(None),
+            checked => checked?,
+        };
         let (mask, rest) = match (self.role, rest.split_first_chunk()) {
             (Role::Client, _) => (None, rest),
             (Role::Server, Some((mask, rest))) => (Some(*mask), rest),
@@ -318,6 +324,27 @@ impl Frames {
         };
         let fitting = usize::try_from(length).ok().filter(|fits| *fits <= left);
         fitting.ok_or(Fault::TooLarge { limit })
+    }
+
+    /// Returns true if more of the first bytes of a message of a server is to come in.
+    fn lacks_head(&self, payload: &[u8], length: u64) -> bool {
+        let is_first = self.role == Role::Client && self.pieces.is_empty();
+        is_first && (payload.len() as u64) < length.min(HEAD as u64)
+    }
+
+    /// First bytes of the message of a server that was too large.
+    pub(super) fn skipped(&self) -> &[u8] {
+        let frame = self.input.get(self.start..).unwrap_or_default();
+        let start = match frame.get(1) {
+            Some(126) => 4,
+            Some(127) => 10,
+            _ => 2,
+        };
+        let bytes = match self.role == Role::Client && self.pieces.is_empty() {
+            true => frame.get(start..).unwrap_or_default(),
+            false => &self.pieces,
+        };
+        bytes.get(..HEAD).unwrap_or(bytes)
     }
 
     /// Puts a piece to those before it; `true` if the message is whole.

@@ -285,6 +285,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
         }
     }
 
+    fn skipped(&self) -> &[u8] {
+        self.wire.frames.skipped()
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         if !self.is_open {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));

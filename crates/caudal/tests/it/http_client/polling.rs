@@ -1,11 +1,10 @@
 //! Sessions whose server speaks when it is asked, over a server that is spoken for
 //! by hand.
 
-use caudal::http::fault;
 use caudal::{CallError, Peer, Router};
 use tokio::sync::mpsc;
 
-use super::{chain, remote};
+use super::chain;
 use crate::support::fake::Fake;
 
 /// A client that has opened its session, and what it is told.
@@ -188,8 +187,8 @@ async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
             }
         }
         assert_eq!((heard.recv().await, heard.recv().await), (Some(1), Some(2)));
-        let error = remote(call.await.unwrap().unwrap_err());
-        assert_eq!(error.code, fault::TOO_LARGE);
+        let error = call.await.unwrap().unwrap_err();
+        assert!(matches!(error, CallError::TooLarge { limit: 1_048_576 }));
         let poll = fake.expect("GET").await;
         assert_eq!(poll.line, "GET /rpc?a=b&cursor=3");
         // A notification ends nothing.

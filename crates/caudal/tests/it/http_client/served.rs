@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use caudal::http::{ClientOptions, Options, fault};
-use caudal::{Context, Peer, Router, Server};
+use caudal::http::{ClientOptions, Options};
+use caudal::{CallError, Context, Peer, Router, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use super::remote;
 use crate::support::within;
-
 async fn pair(kind: &str, router: Router, own: Router) -> (Server, Peer) {
     let server = caudal::serve("http://127.0.0.1:0/rpc", router)
         .await
@@ -52,8 +50,11 @@ async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
             let large = large.timeout(Duration::ZERO);
             let both = async { tokio::join!(other, large) };
             let (other, large) = within(both).await;
-            let error = remote(large.unwrap_err());
-            assert_eq!(error.code, fault::TOO_LARGE, "{kind}");
+            let error = large.unwrap_err();
+            assert!(
+                matches!(error, CallError::TooLarge { limit: 1_048_576 }),
+                "{kind}"
+            );
             assert_eq!(other.unwrap(), 7, "{kind}");
         }
         assert_eq!(peer.call::<_, i64>("slow", ()).await.unwrap(), 7, "{kind}");

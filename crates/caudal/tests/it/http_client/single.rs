@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::Duration;
 
-use caudal::http::{ClientOptions, fault};
-use caudal::{CallError, Config, Context, Error, JsonRpcError, Peer, Router, Server};
+use caudal::http::ClientOptions;
+use caudal::{CallError, Config, Context, Error, Peer, Router, Server};
 use tokio::sync::{Barrier, mpsc};
 
-use super::{chain, remote};
+use super::{chain, remote, response};
 use crate::support::fake::Fake;
 use crate::support::within;
 
@@ -200,9 +200,9 @@ async fn a_server_may_go_and_come_back() {
     assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
     server.shutdown(Duration::from_secs(5)).await;
     server.wait().await;
-    let error = remote(peer.call::<_, i64>("add", (1, 2)).await.unwrap_err());
-    assert_eq!(error.code, fault::LOST);
-    assert_eq!(error.data.unwrap()["sent"], false, "{}", error.message);
+    let error = peer.call::<_, i64>("add", (1, 2)).await.unwrap_err();
+    assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
+    assert!(!error.may_have_run() && !error.is_fatal());
     let _server = caudal::serve(&*url, router()).await.unwrap();
     assert_eq!(peer.call::<_, i64>("add", (3, 4)).await.unwrap(), 7);
 }
@@ -234,6 +234,25 @@ async fn a_connection_that_was_closed_while_idle_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_connection_that_was_idle_for_long_is_closed_and_not_used_again() {
+    let mut fake = Fake::start().await;
+    let peer = connect(&fake.url("")).await;
+    for (n, pause) in [(0, 0), (0, 120), (1, 120), (2, 0)] {
+        let call = tokio::spawn({
+            let peer = peer.clone();
+            async move { peer.call::<_, i64>("n", ()).await }
+        });
+        let asked = fake.next().await;
+        assert_eq!(asked.connection, n);
+        asked.result("1");
+        assert_eq!(call.await.unwrap().unwrap(), 1);
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(pause)).await;
+        tokio::time::resume();
+    }
+}
+
+#[tokio::test]
 async fn a_lost_request_fails_its_call_is_not_repeated_and_the_peer_goes_on() {
     let mut fake = Fake::start().await;
     let peer = connect(&fake.url("")).await;
@@ -251,14 +270,10 @@ async fn a_lost_request_fails_its_call_is_not_repeated_and_the_peer_goes_on() {
         asked.raw(begun);
         drop(asked);
         let error = call.await.unwrap().unwrap_err();
+        assert!(matches!(error, CallError::Closed(_)), "{error:?}");
         assert!(error.may_have_run() && !error.is_fatal());
-        let error = remote(error);
-        let code = match begun.starts_with("this") {
-            true => fault::STATUS,
-            false => fault::LOST,
-        };
-        assert_eq!(error.code, code, "{error}");
-        assert_eq!(error.data.unwrap()["sent"], true);
+        let is_strange = chain(&error).contains("not HTTP");
+        assert_eq!(is_strange, begun.starts_with("this"), "{error:?}");
         fake.silence().await;
     }
     let call = tokio::spawn(async move { peer.call::<_, i64>("n", ()).await });
@@ -273,13 +288,13 @@ async fn failed(
     status: &str,
     headers: &str,
     body: &str,
-) -> JsonRpcError {
+) -> CallError {
     let call = tokio::spawn({
         let peer = peer.clone();
         async move { peer.call::<_, i64>("n", ()).await }
     });
     fake.next().await.answer(status, headers, body);
-    remote(call.await.unwrap().unwrap_err())
+    call.await.unwrap().unwrap_err()
 }
 
 #[tokio::test]
@@ -287,41 +302,32 @@ async fn whatever_is_answered_ends_the_call_and_says_why() {
     let mut fake = Fake::start().await;
     let peer = connect(&fake.url("")).await;
     let html = "Content-Type: text/html\r\n";
-    for (status, body, code, message) in [
-        (
-            "502 Bad Gateway",
-            "<h1>no</h1>",
-            fault::STATUS,
-            "HTTP 502 Bad Gateway",
-        ),
-        ("200 OK", "<h1>hello</h1>", fault::STATUS, "HTTP 200 OK"),
-        ("302 Found", "", fault::STATUS, "HTTP 302 Found"),
-        (
-            "401 Unauthorized",
-            "who?",
-            fault::REFUSED,
-            "HTTP 401 Unauthorized",
-        ),
-        (
-            "403 Forbidden",
-            "you!",
-            fault::REFUSED,
-            "HTTP 403 Forbidden",
-        ),
-        ("599 Odd", "odd", fault::STATUS, "HTTP 599"),
+    for (status, body, refused, may_have_run) in [
+        ("502 Bad Gateway", "<h1>no</h1>", false, true),
+        ("200 OK", "<h1>hello</h1>", false, true),
+        ("302 Found", "", false, false),
+        ("404 Not Found", "no", false, false),
+        ("401 Unauthorized", "who?", true, false),
+        ("403 Forbidden", "you!", true, false),
+        ("407 Proxy Authentication Required", "", true, false),
+        ("599 Odd", "odd", false, true),
     ] {
         let error = failed(&mut fake, &peer, status, html, body).await;
-        assert_eq!((error.code.get(), &*error.message), (code, message));
-        let data = error.data.unwrap();
-        assert_eq!(data["status"].to_string(), status[..3]);
-        assert_eq!(data["body"], body);
+        assert_eq!(matches!(error, CallError::Refused(_)), refused, "{error:?}");
+        assert_eq!(error.may_have_run(), may_have_run, "{error:?}");
+        assert!(!error.is_fatal());
+        let response = response(error);
+        assert_eq!(response.status.to_string(), status[..3]);
+        assert_eq!(response.body, body);
+        let shown = format!("HTTP {}", status.trim_end_matches(" Odd"));
+        assert!(response.to_string().starts_with(&shown), "{response}");
     }
     let error = failed(&mut fake, &peer, "204 No Content", "", "").await;
-    assert_eq!(error.message, "HTTP 204 No Content");
+    assert_eq!(response(error).status, 204);
     let null = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#;
     for status in ["200 OK", "400 Bad Request", "413 Payload Too Large"] {
         let error = failed(&mut fake, &peer, status, "", null).await;
-        assert_eq!(error.code, -32700);
+        assert_eq!(remote(error).code, -32700);
     }
     assert_eq!(peer.stats().pending, 0);
 }
@@ -346,12 +352,11 @@ async fn what_is_no_answer_though_all_is_well_says_why() {
         ("204 No Content", "", "the body is empty"),
     ] {
         let error = failed(&mut fake, &peer, status, "", body).await;
-        let data = error.data.unwrap();
-        let said = data["reason"].as_str().unwrap();
+        let said = response(error).reason.unwrap();
         assert!(said.starts_with(reason), "{body}: {said}");
     }
     let error = failed(&mut fake, &peer, "502 Bad Gateway", "", "no").await;
-    assert_eq!(error.data.unwrap().get("reason"), None);
+    assert_eq!(response(error).reason, None);
 }
 
 #[tokio::test]
@@ -388,7 +393,7 @@ async fn an_answer_at_the_limit_passes_and_one_past_it_does_not() {
             Ok(result) => assert_eq!((result, length), (fill, 1000)),
             Err(error) => {
                 assert_eq!(length, 1001, "{error:?}");
-                assert_eq!(remote(error).code, fault::TOO_LARGE);
+                assert!(matches!(error, CallError::TooLarge { limit: 1000 }));
             }
         }
     }
@@ -428,8 +433,8 @@ async fn a_response_may_be_events() {
     assert_eq!(asked.connection, 0);
     asked.begin_events("");
     asked.end_events();
-    let error = remote(call.await.unwrap().unwrap_err());
-    assert_eq!(error.code, fault::LOST, "{error}");
+    let error = call.await.unwrap().unwrap_err();
+    assert!(matches!(error, CallError::Closed(_)), "{error:?}");
 }
 
 #[tokio::test]
@@ -589,8 +594,12 @@ async fn who_speaks_no_http_is_told_apart_from_nobody() {
     for pause in [0, 50] {
         let peer = connect(&url).await;
         tokio::time::sleep(Duration::from_millis(pause)).await;
-        let error = remote(peer.call::<_, i64>("n", ()).await.unwrap_err());
-        assert_eq!(error.code, fault::STATUS, "{error}");
+        let error = peer.call::<_, i64>("n", ()).await.unwrap_err();
+        assert!(!error.is_fatal(), "{error:?}");
+        assert!(
+            chain(&error).ends_with("what the server says is not HTTP"),
+            "{error:?}"
+        );
         peer.notify("tell", ()).await.unwrap();
         peer.close();
         let reason = peer.closed().await;
@@ -636,7 +645,7 @@ async fn a_connection_whose_server_reads_no_more_is_replaced() {
     for _ in 0..2 {
         // More than sockets have room for.
         let call = peer.call::<_, i64>("n", ("x".repeat(16 << 20),));
-        let error = remote(within(call).await.unwrap_err());
-        assert_eq!(error.code, fault::STATUS, "{error}");
+        let error = within(call).await.unwrap_err();
+        assert_eq!(response(error).status, 413);
     }
 }

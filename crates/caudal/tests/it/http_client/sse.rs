@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use caudal::http::{ClientOptions, fault};
+use caudal::http::ClientOptions;
 use caudal::{Backoff, CallError, Config, Error, Peer, Router};
 use tokio::sync::mpsc;
 
@@ -284,13 +284,12 @@ async fn a_status_fails_the_call_and_the_session_goes_on() {
     fake.expect("POST")
         .await
         .answer("503 Service Unavailable", "", "");
-    assert_eq!(remote(full.await.unwrap().unwrap_err()).code, fault::STATUS);
+    let error = full.await.unwrap().unwrap_err();
+    assert!(matches!(&error, CallError::UnexpectedResponse(response) if response.status == 503));
     let refused = call(&peer, "n");
     fake.expect("POST").await.answer("403 Forbidden", "", "");
-    assert_eq!(
-        remote(refused.await.unwrap().unwrap_err()).code,
-        fault::REFUSED
-    );
+    let error = refused.await.unwrap().unwrap_err();
+    assert!(matches!(&error, CallError::Refused(response) if response.status == 403));
     let good = call(&peer, "n");
     let posted = fake.expect("POST").await;
     let text = answer(&posted, 1, 7);
@@ -367,9 +366,9 @@ async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
     // It need not come to its end for that.
     let (begin, end) = text.split_at(2_000_000);
     stream.events(begin);
-    let error = remote(first.await.unwrap().unwrap_err());
-    assert_eq!(error.code, fault::TOO_LARGE);
-    assert_eq!(error.message, "the answer is larger than 1048576 bytes");
+    let error = first.await.unwrap().unwrap_err();
+    assert!(matches!(error, CallError::TooLarge { limit: 1_048_576 }));
+    assert_eq!(error.to_string(), "the answer is larger than 1048576 bytes");
     stream.events(end);
     stream.events(&answered);
     assert_eq!(other.await.unwrap().unwrap(), 7);
@@ -447,7 +446,8 @@ async fn a_server_of_another_make_is_understood() {
         let posted = fake.expect("POST").await;
         posted.begin_events("");
         drop(posted);
-        assert_eq!(remote(fourth.await.unwrap().unwrap_err()).code, fault::LOST);
+        let error = fourth.await.unwrap().unwrap_err();
+        assert!(matches!(error, CallError::Closed(_)) && !error.is_fatal());
         // One that nobody waits for.
         let fifth = call(&peer, "fifth");
         let posted = fake.expect("POST").await;
@@ -487,7 +487,8 @@ async fn a_server_of_another_make_may_have_a_way_back() {
     let posted = fake.expect("POST").await;
     posted.begin_events("");
     drop(posted);
-    assert_eq!(remote(lost.await.unwrap().unwrap_err()).code, fault::LOST);
+    let error = lost.await.unwrap().unwrap_err();
+    assert!(matches!(error, CallError::Closed(_)) && !error.is_fatal());
     drop(stream);
     let stream = fake.expect("GET").await;
     assert_eq!(stream.header("last-event-id"), Some("3"));

@@ -27,8 +27,9 @@ const NOTES: &str = "
   status 413, and then its call ends with that error; on the others the call waits for
   its own time. A WebSocket ends after it (close code 1009), as the protocol asks.
 - An answer that is larger than the caller's `max_message` ends its call at once, as far as
-  its first 2 KiB say which call that is, and no other: with `CallError::TooLarge`, by POST,
-  events and polls with -32013. A WebSocket ends, with all its calls.
+  its first 2 KiB say which call that is, and no other, with `CallError::TooLarge`. A
+  WebSocket ends after it, with all its calls.
+- The same failure of a call is the same variant of `CallError` on all of them.
 - What each medium cannot do at all is at the end of [HTTP.md](HTTP.md).
 ";
 

@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use caudal_core::{CloseReason, Policy, RequestId};
+use caudal_core::{CallError, CloseReason, Policy, RequestId, StatusError};
 use http::header::ACCEPT;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use tokio::sync::{mpsc, watch};
@@ -30,12 +30,12 @@ use tokio_util::sync::{CancellationToken, PollSender};
 
 use crate::config::Config;
 use crate::endpoint::Target;
-use crate::http::client::answer::Calls;
+use crate::http::client::answer::{Calls, Received};
 use crate::http::client::cut_line;
 use crate::http::client::origin::Origin;
 use crate::http::client::pool::{Answer, Pool, SendError};
-use crate::http::client::refusal::{Advice, http_status};
-use crate::http::{Body, ClientOptions, StatusError};
+use crate::http::client::status::{Advice, http_status, status_error};
+use crate::http::{Body, ClientOptions};
 use crate::transport::{ReceiveError, Transport};
 
 use open::Open;
@@ -84,10 +84,21 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) enum Frame {
     Message(Bytes),
+    /// A call that failed without one.
+    Failed(RequestId, CallError),
     /// One that was too large, and no answer.
     #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
     Dropped,
     End(CloseReason),
+}
+
+impl From<Received> for Frame {
+    fn from(received: Received) -> Self {
+        match received {
+            Received::Message(text) => Self::Message(text),
+            Received::Failed { id, error } => Self::Failed(id, error),
+        }
+    }
 }
 
 /// Where frames go.
@@ -189,7 +200,7 @@ impl Session {
             self.listening.store(true, Relaxed);
             return Ok(text);
         }
-        Err(StatusError::new(status, &text).with_advice(advice).into())
+        Err(status_error(status, &text, advice).into())
     }
 
     /// A GET for the server's messages.
@@ -322,7 +333,7 @@ async fn refused(answer: Answer) -> StatusError {
     let (status, advice) = (answer.status, Advice::of(answer.status, &answer.headers));
     let text = tokio::time::timeout(REFUSAL, answer.read(REST)).await;
     let text = text.ok().and_then(Result::ok).unwrap_or_default();
-    StatusError::new(status, &text).with_advice(advice)
+    status_error(status, &text, advice)
 }
 
 /// What came of a GET.
@@ -393,6 +404,9 @@ impl Transport for SessionTransport {
             Some(Frame::Message(frame)) => {
                 self.frame = frame;
                 Poll::Ready(Ok(Some(&self.frame)))
+            }
+            Some(Frame::Failed(id, error)) => {
+                Poll::Ready(Err(ReceiveError::CallFailed { id, error }))
             }
             #[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
             Some(Frame::Dropped) => Poll::Ready(Err(ReceiveError::Dropped)),

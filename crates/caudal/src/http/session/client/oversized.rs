@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use caudal_core::decode::truncated_responses;
+use caudal_core::{CallError, RequestId};
 
 use super::{Frame, Frames, Session};
-use crate::http::client::fault::Fault;
 
 /// So much of a message tells whose answer it is: an id may have 1 KiB.
 pub(crate) const HEAD: usize = 2 << 10;
@@ -14,10 +14,13 @@ pub(crate) const HEAD: usize = 2 << 10;
 /// One that is no answer is counted.
 pub(crate) async fn pass_over(session: &Session, frames: &Frames, message: &[u8]) {
     let limit = session.policy.max_message;
-    let (fault, mut found) = (Fault::too_large(limit), VecDeque::new());
+    let mut found = VecDeque::new();
     let head = message.get(..HEAD).unwrap_or(message);
     let answers = truncated_responses(head, &session.policy, |id| {
-        found.push_back(Frame::Message(fault.answer(id)));
+        let number = id.as_i64().map(RequestId::Number);
+        if let Some(id) = number.or_else(|| id.to_request_id().ok().flatten()) {
+            found.push_back(Frame::Failed(id, CallError::TooLarge { limit }));
+        }
     });
     if !answers {
         tracing::warn!(target: "caudal", limit, "a message that is too large was dropped");

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,16 +13,15 @@ use caudal_core::{CloseReason, RequestId};
 use http::{HeaderName, HeaderValue, Request, StatusCode};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{Ended, Frame, Frames, Open, REST, Session, Tries};
-use crate::connection::deadline::after;
 use crate::http::Body;
-use crate::http::client::answer::{Calls, Unfinished, is_events};
-use crate::http::client::events::Parser;
-use crate::http::client::fault::Fault;
+use crate::http::client::answer::Calls;
+use crate::http::client::error::RequestError;
 use crate::http::client::pool::{Answer, SendError};
+use crate::http::client::read::{ReadLimits, fail_unanswered, read_events, read_whole};
 
 /// So long the events of a response may go on when all its calls are answered.
 const LINGER: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ pub(super) struct Uplink {
     told: VecDeque<AbortHandle>,
     begun: bool,
     /// Why a message that no call waits for was not accepted.
-    fault: Option<Box<Fault>>,
+    rejection: Option<Box<RequestError>>,
 }
 
 impl Uplink {
@@ -54,7 +54,7 @@ impl Uplink {
             room: Arc::new(Semaphore::new(connections(session))),
             told: VecDeque::new(),
             begun: false,
-            fault: None,
+            rejection: None,
         }
     }
 
@@ -78,8 +78,8 @@ impl Uplink {
             }
         }
         self.reading.shutdown().await;
-        let fault = self.fault.map(|fault| io::Error::from(*fault));
-        fault.map(CloseReason::failed).or(end)
+        let rejection = self.rejection.map(|error| error.close_reason());
+        rejection.or(end)
     }
 
     async fn post(&mut self, text: Bytes, calls: Calls) -> Result<(), CloseReason> {
@@ -121,9 +121,10 @@ impl Uplink {
         match answer {
             None => {}
             // It is accepted when the whole response says nothing else.
-            Some(answer) if calls.is_empty() && !answers_with_events(&answer) => {
-                let fault = read_whole(&self.session, &self.frames, answer, calls).await;
-                self.fault = fault.or(self.fault.take());
+            Some(answer) if calls.is_empty() && !answer.has_events() => {
+                let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
+                let error = read(session, frames, answer, calls).await;
+                self.rejection = error.or(self.rejection.take());
             }
             Some(answer) if calls.is_empty() => self.read_told(answer),
             Some(answer) => self.read_apart(answer, calls).await,
@@ -134,7 +135,8 @@ impl Uplink {
     async fn read_apart(&mut self, answer: Answer, calls: Calls) {
         let ids = calls.ids().cloned().collect();
         let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
-        self.spawn(ids, read(session, frames, answer, calls)).await;
+        let read = async move { drop(read(session, frames, answer, calls).await) };
+        self.spawn(ids, read).await;
     }
 
     /// A server of another make answers only when it is done, and may call back
@@ -150,7 +152,7 @@ impl Uplink {
                 let _ = began.send(());
             }
             match sent {
-                Ok(Some(answer)) => read(session, frames, answer, calls).await,
+                Ok(Some(answer)) => drop(read(session, frames, answer, calls).await),
                 Ok(None) => {}
                 Err(reason) => drop(frames.send(Frame::End(reason)).await),
             }
@@ -203,7 +205,7 @@ impl Uplink {
             oldest.abort();
         }
         let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
-        let task = read_events(session, frames, answer, Calls::default());
+        let task = async move { drop(read(session, frames, answer, Calls::default()).await) };
         self.told.push_back(self.reading.spawn(task));
     }
 }
@@ -251,93 +253,27 @@ async fn accept(session: &Session, answer: Answer) -> Result<Option<Answer>, Clo
     }
 }
 
-fn answers_with_events(answer: &Answer) -> bool {
-    answer.status.is_success() && is_events(&answer.headers)
-}
-
-/// Passes on what a response says.
-async fn read(session: Arc<Session>, frames: Frames, answer: Answer, calls: Calls) {
-    match answers_with_events(&answer) {
-        true => read_events(session, frames, answer, calls).await,
-        // There are calls that say it.
-        false => drop(read_whole(&session, &frames, answer, calls).await),
-    }
-}
-
-/// The same for one that is no events; returns what is wrong if no call can say it.
-async fn read_whole(
-    session: &Session,
-    frames: &Frames,
+/// Passes on what a response says; returns what is wrong if no call can say it.
+async fn read(
+    session: Arc<Session>,
+    frames: Frames,
     answer: Answer,
     mut calls: Calls,
-) -> Option<Box<Fault>> {
-    let (status, limit) = (answer.status, session.policy.max_message);
-    let mut found = VecDeque::new();
-    calls.begun(status, &answer.headers);
-    let read = answer.read(limit);
-    let read = match calls.is_empty() {
-        true => match timeout(session.rest, read).await {
-            Ok(read) => read,
-            Err(_) => return None,
-        },
-        false => read.await,
+) -> Option<Box<RequestError>> {
+    let limits = ReadLimits {
+        policy: session.policy,
+        unasked: session.rest,
+        answered: LINGER,
     };
-    match read {
-        Ok(text) => calls.settle(status, &text, &session.policy, &mut found),
-        Err(crate::http::ReadError::TooLarge) => {
-            calls.fail(&Fault::too_large(limit), &mut found);
-        }
-        Err(_) => calls.fail(&Fault::lost(&Unfinished), &mut found),
+    if !answer.has_events() {
+        read_whole(answer, &mut calls, &limits, &frames).await;
+        return calls.take_rejection();
     }
-    pass(frames, &mut found).await;
-    calls.take_fault()
-}
-
-async fn read_events(session: Arc<Session>, frames: Frames, mut answer: Answer, mut calls: Calls) {
-    let mut parser = Parser::new(session.policy.max_message);
-    let mut found = VecDeque::new();
-    // Some leave it open when all is said.
-    let mut deadline = calls
-        .is_empty()
-        .then(|| after(Instant::now(), session.rest));
-    loop {
-        let piece = match deadline {
-            Some(deadline) => timeout_at(deadline, answer.piece()).await,
-            None => Ok(answer.piece().await),
-        };
-        let Ok(Some(Ok(mut piece))) = piece else {
-            break;
-        };
-        loop {
-            match parser.next(&mut piece) {
-                Ok(None) => break,
-                Ok(Some(event)) if event.data.is_empty() => {}
-                Ok(Some(event)) => {
-                    if !calls.take(&event.data, &session.policy, &mut found) {
-                        tracing::warn!(target: "caudal", "an event that is no message");
-                    }
-                    pass(&frames, &mut found).await;
-                }
-                Err(error) => {
-                    calls.fail(&Fault::too_large(error.limit), &mut found);
-                    return pass(&frames, &mut found).await;
-                }
-            }
-        }
-        if calls.is_empty() && deadline.is_none() {
-            deadline = Some(after(Instant::now(), LINGER));
-        }
-    }
+    read_events(answer, &mut calls, &limits, &frames).await;
     // The answer may still come the other way, if there is one. Other servers repeat
     // it only to who asks for this very stream.
-    if session.is_foreign() || !session.listening.load(std::sync::atomic::Ordering::Relaxed) {
-        calls.fail_unanswered(&Fault::lost(&Unfinished), &mut found);
-        pass(&frames, &mut found).await;
+    if session.is_foreign() || !session.listening.load(Relaxed) {
+        fail_unanswered(&mut calls, &RequestError::unfinished(), &frames).await;
     }
-}
-
-async fn pass(frames: &Frames, found: &mut VecDeque<Bytes>) {
-    for frame in found.drain(..) {
-        let _ = frames.send(Frame::Message(frame)).await;
-    }
+    None
 }
