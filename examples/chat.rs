@@ -7,13 +7,9 @@
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use caudal::{Context, Event, JsonRpcError, Peer, Router};
 use tokio::sync::mpsc;
-
-/// A member who reads slower than this misses lines; the others do not wait.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A member's name, kept with the connection.
 struct Name(String);
@@ -22,27 +18,28 @@ struct Name(String);
 struct Room(Arc<Mutex<Vec<Peer>>>);
 
 impl Room {
-    async fn join(self, peer: Peer, name: String) -> Result<(), JsonRpcError> {
+    fn join(self, peer: Peer, name: String) -> Result<(), JsonRpcError> {
         if peer.extensions().get::<Name>().is_some() {
             return Err(JsonRpcError::new(2, "you have joined already"));
         }
         peer.extensions().insert(Name(name.clone()));
         self.update(|members| members.push(peer.clone()));
-        self.tell(&format!("{name} has joined")).await?;
+        self.tell(&format!("{name} has joined"))?;
         tokio::spawn(async move {
             peer.closed().await;
             self.update(|members| members.retain(|member| !member.state().is_closed()));
-            self.tell(&format!("{name} has left")).await
+            self.tell(&format!("{name} has left"))
         });
         Ok(())
     }
 
-    /// Tells all members. The line is serialised once, however many they are.
-    async fn tell(&self, line: &str) -> Result<(), JsonRpcError> {
+    /// Tells all members. The line is serialised once, however many they are. A member who
+    /// reads too slowly misses it; the others do not wait.
+    fn tell(&self, line: &str) -> Result<(), JsonRpcError> {
         let event = Event::new("line", [line]).map_err(|_| JsonRpcError::internal_error())?;
         for member in self.update(|members| members.clone()) {
             // One who is gone, or does not read, is no reason to fail.
-            let _ = tokio::time::timeout(PATIENCE, member.publish(&event)).await;
+            let _ = member.try_publish(&event);
         }
         Ok(())
     }
@@ -60,12 +57,9 @@ async fn serve(endpoint: &str) -> Result<(), Box<dyn Error>> {
             joining.clone().join(cx.peer().clone(), name)
         })
         .method("say", move |cx: Context, (text,): (String,)| {
-            let room = saying.clone();
-            async move {
-                let name = cx.peer().extensions().get::<Name>();
-                let name = name.ok_or_else(|| JsonRpcError::new(1, "join first"))?;
-                room.tell(&format!("{}: {text}", name.0)).await
-            }
+            let name = cx.peer().extensions().get::<Name>();
+            let name = name.ok_or_else(|| JsonRpcError::new(1, "join first"))?;
+            saying.tell(&format!("{}: {text}", name.0))
         });
     let server = caudal::serve(endpoint, router).await?;
     println!("serving on {}", server.endpoint());

@@ -51,6 +51,12 @@ struct DidOpen {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DidClose {
+    text_document: Document,
+}
+
+#[derive(Deserialize)]
 struct Change {
     text: String,
 }
@@ -82,6 +88,10 @@ struct Search {
     work_done_token: Option<Value>,
 }
 
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
 /// The word at a position, whose character counts UTF-16 units.
 fn word_at(text: &str, position: &Position) -> Option<String> {
     let line = text.lines().nth(position.line)?;
@@ -90,13 +100,40 @@ fn word_at(text: &str, position: &Position) -> Option<String> {
         units += c.len_utf16();
         units > position.character
     })?;
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let (before, after) = line.split_at(at);
     let start = before.trim_end_matches(is_word).len();
     let end = at + after.find(|c| !is_word(c)).unwrap_or(after.len());
     line.get(start..end)
         .filter(|word| !word.is_empty())
         .map(str::to_owned)
+}
+
+/// The words of a document that contain a text, each as a `SymbolInformation`.
+fn symbols_of(uri: &str, text: &str, query: &str) -> Vec<Value> {
+    /// `SymbolKind.String`
+    const STRING: u32 = 15;
+    let units = |text: &str| text.encode_utf16().count();
+    let mut symbols = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let position = |character: usize| json!({ "line": number, "character": character });
+        let mut start = 0;
+        for piece in line.split_inclusive(|c| !is_word(c)) {
+            let word = piece.trim_end_matches(|c| !is_word(c));
+            if !word.is_empty() && word.contains(query) {
+                let range = json!({
+                    "start": position(start),
+                    "end": position(start + units(word)),
+                });
+                symbols.push(json!({
+                    "name": word,
+                    "kind": STRING,
+                    "location": { "uri": uri, "range": range },
+                }));
+            }
+            start += units(piece);
+        }
+    }
+    symbols
 }
 
 /// Searches slowly, as in a large workspace. When the client cancels, it is
@@ -110,23 +147,27 @@ async fn symbols(shared: Shared, cx: Context, search: Search) -> Result<Vec<Valu
         }
         None => Ok(()),
     };
-    progress(json!({ "kind": "begin", "title": "Searching", "cancellable": true })).await?;
+    progress(json!({
+        "kind": "begin",
+        "title": "Searching",
+        "cancellable": true,
+        "percentage": 0,
+    }))
+    .await?;
     for step in 1..=STEPS {
         tokio::time::sleep(Duration::from_millis(50)).await;
         progress(json!({ "kind": "report", "percentage": step * 100 / STEPS })).await?;
     }
     progress(json!({ "kind": "end" })).await?;
     let workspace = shared.lock();
-    let lines = workspace.documents.values().flat_map(|text| text.lines());
-    let words = lines.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
-    Ok(words
-        .filter(|word| !word.is_empty() && word.contains(&search.query))
-        .map(|word| json!({ "name": word }))
+    let documents = workspace.documents.iter();
+    Ok(documents
+        .flat_map(|(uri, text)| symbols_of(uri, text, &search.query))
         .collect())
 }
 
 fn documents(shared: &Shared) -> Router {
-    let [opening, changing, hovering, searching] = [(); 4].map(|()| shared.clone());
+    let [opening, changing, closing, hovering, searching] = [(); 5].map(|()| shared.clone());
     Router::new()
         // A notification finishes before the next message starts, so that a
         // request sees the document with all changes that were sent before it.
@@ -139,6 +180,10 @@ fn documents(shared: &Shared) -> Router {
                 let uri = change.text_document.uri;
                 changing.lock().documents.insert(uri, last.text);
             }
+        })
+        .notification("textDocument/didClose", move |close: DidClose| {
+            let uri = close.text_document.uri;
+            closing.lock().documents.remove(&uri);
         })
         .method("textDocument/hover", move |hover: Hover| {
             let workspace = hovering.lock();
@@ -157,9 +202,12 @@ fn router(shared: &Shared) -> Router {
         let phase = watching.lock().phase;
         async move {
             match (phase, call.method()) {
-                (Phase::Starting, "initialize") | (Phase::Running, _) => next.run(call).await,
+                (Phase::Starting, "initialize") => next.run(call).await,
                 (Phase::Starting, _) => Err(JsonRpcError::new(-32_002, "Not initialized")),
-                (Phase::ShutDown, _) => Err(JsonRpcError::invalid_request()),
+                (Phase::Running, "initialize") | (Phase::ShutDown, _) => {
+                    Err(JsonRpcError::invalid_request())
+                }
+                (Phase::Running, _) => next.run(call).await,
             }
         }
     });

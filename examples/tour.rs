@@ -115,7 +115,7 @@ fn params_in_one_pass() -> Result<String, Failure> {
 
 fn calls_that_wait() -> Result<String, Failure> {
     let now = Instant::now();
-    let mut pending = Pending::new(1024, IdFormat::Integer, now);
+    let mut pending = Pending::new(1024, IdFormat::Integer);
     let first = pending.insert("first", Some(now + Duration::from_secs(30)))?;
     pending.insert("second", Some(now + Duration::from_secs(5)))?;
     let mut out = Vec::new();

@@ -1,7 +1,7 @@
 //! `Content-Length` frames are the same however the stream is cut.
 #![no_main]
 
-#[path = "../../crates/caudal-core/tests/support/mod.rs"]
+#[path = "../../crates/caudal-core/tests/it/support/mod.rs"]
 mod support;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| support::checks::framing(

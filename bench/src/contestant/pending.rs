@@ -22,7 +22,7 @@ impl Contestant for Calls {
     /// answered, and the clock is followed until the last has expired.
     fn take(&mut self, _: &[u8], _: &mut Vec<u8>) {
         let start = Instant::now();
-        let mut pending = Pending::new(Pending::<u32>::MAX_LIMIT, IdFormat::Integer, start);
+        let mut pending = Pending::new(usize::MAX, IdFormat::Integer);
         let step = Duration::from_secs(1) / self.waiting;
         let ids: Vec<_> = (0..self.waiting)
             .map(|call| {
@@ -34,7 +34,7 @@ impl Contestant for Calls {
             assert!(pending.cancel(*id).is_some());
         }
         let mut expired = 0;
-        while let Some(wakeup) = pending.next_wakeup() {
+        while let Some(wakeup) = pending.next_deadline() {
             expired += pending.expire(wakeup).count();
         }
         assert_eq!(expired, ids.len() / 2);
@@ -52,7 +52,7 @@ impl Steady {
     pub(super) fn new(waiting: u32) -> Self {
         let now = Instant::now();
         let mut steady = Self {
-            pending: Pending::new(Pending::<u32>::MAX_LIMIT, IdFormat::Integer, now),
+            pending: Pending::new(usize::MAX, IdFormat::Integer),
             ids: VecDeque::new(),
             now,
         };

@@ -16,11 +16,8 @@ pub(super) struct Plan {
 struct Contestant {
     name: &'static str,
     case: fn(u32) -> Case,
-    least: u32,
     /// The largest it takes by default.
     most: u32,
-    /// Whether one case does as many times what the curve shows as it is large.
-    each: bool,
 }
 
 impl Contestant {
@@ -28,9 +25,7 @@ impl Contestant {
         Self {
             name,
             case,
-            least: 1,
             most: u32::MAX,
-            each: false,
         }
     }
 }
@@ -40,7 +35,7 @@ impl Plan {
     fn pairs(&self) -> impl Iterator<Item = (&Contestant, u32)> {
         let sizes = |contestant| self.sizes.iter().map(move |size| (contestant, *size));
         let pairs = self.contestants.iter().flat_map(sizes);
-        pairs.filter(|(who, size)| (who.least..=who.most).contains(size))
+        pairs.filter(|(who, size)| *size <= who.most)
     }
 
     pub(super) fn cases(&self) -> Vec<Case> {
@@ -54,14 +49,10 @@ impl Plan {
         for contestant in &self.contestants {
             let sizes = self.pairs().filter(|(who, _)| who.name == contestant.name);
             let points = sizes.zip(&mut *measured);
-            let points = points.map(|((who, size), (instructions, count))| {
-                let x = f64::from(size);
-                let many = if who.each { x } else { 1.0 };
-                Point {
-                    x,
-                    cost: instructions / many,
-                    allocations: Some(count.allocations / many),
-                }
+            let points = points.map(|((_, size), (instructions, count))| Point {
+                x: f64::from(size),
+                cost: instructions,
+                allocations: Some(count.allocations),
             });
             let series = Series::new(contestant.name, points.collect(), curve.law);
             curve.series.push(series);
@@ -160,22 +151,9 @@ fn waiting(quick: bool) -> Plan {
             series: Vec::new(),
         },
         sizes: sizes(quick, &[10, 10_000], &[1, 10, 100, 1_000, 10_000]),
-        contestants: vec![
-            Contestant::new("caudal, both ends", |n| {
-                Case::new(format!("paired-{n}"), "nothing", 0)
-            }),
-            Contestant::new("caudal-core, its table", |n| {
-                Case::new(format!("waiting-{n}"), "nothing", 0)
-            }),
-            Contestant {
-                // A table for a single call costs more than the call.
-                least: 10,
-                each: true,
-                ..Contestant::new("caudal-core, half of them expire", |n| {
-                    Case::new(format!("pending-{n}"), "nothing", n as usize * 100)
-                })
-            },
-        ],
+        contestants: vec![Contestant::new("caudal, both ends", |n| {
+            Case::new(format!("paired-{n}"), "nothing", 0)
+        })],
     }
 }
 

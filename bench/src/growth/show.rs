@@ -109,7 +109,7 @@ memory, which is counted in pages). caudal is `Router::handle`, caudal-core the 
 with a handler written by hand, jsonrpsee what its server does with the bytes of a
 request; caudal takes no batch of more than 1,000 unless it is told to. Of calls that
 wait, *both ends* is all that two peers of `Peer::pair` do for a call: it waits in the
-table of one and in a handler of the other; the others are that table alone.
+table of one and in a handler of the other.
 ";
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::time::Duration;
 use caudal::Framing;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::limits::Limits;
+
 const ENDPOINTS: &str = "\
 Endpoints:
   http://HOST:PORT/PATH       HTTP: each call is a POST; also https://
@@ -69,6 +71,8 @@ Examples:
   caudal serve --token s3cret
   caudal serve --listen http://0.0.0.0:4100/rpc --allow-remote --token s3cret
   caudal serve --listen http://10.0.0.7:4100/rpc --allow-remote --allow-host box.example.com
+  caudal serve --allow-origin https://app.example.com
+  caudal serve --max-connections-per-address 5000
   caudal serve --listen https://127.0.0.1:4443/rpc --cert chain.pem --key key.pem
   caudal serve --listen tcp://127.0.0.1:4100
   caudal serve --listen unix:/tmp/caudal.sock --framing header
@@ -149,6 +153,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "NAME", value_parser = host)]
     pub(crate) allow_host: Vec<String>,
 
+    /// Let pages of this origin call, over HTTP, beside the server's own; may be given again
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    pub(crate) allow_origin: Vec<String>,
+
     /// The certificate for https:// and wss://, and those that lead to its root, as PEM
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) cert: Option<PathBuf>,
@@ -160,6 +168,9 @@ pub(crate) struct Serve {
     /// How messages are told apart without HTTP: see below
     #[arg(long, value_name = "FRAMING")]
     pub(crate) framing: Option<FramingName>,
+
+    #[command(flatten)]
+    pub(crate) limits: Limits,
 
     /// Taken in only to say where an endpoint is written.
     #[arg(hide = true)]
@@ -268,6 +279,43 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// A host as the header of that name has it: what is none matches nothing.
 fn host(text: &str) -> Result<String, String> {
+    match is_host(text) {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "it is no host; write one such as `example.org` or `example.org:8080`; an address of \
+             IPv6 stands in brackets"
+                .to_owned(),
+        ),
+    }
+}
+
+/// An origin as browsers write it: what they never send matches nothing.
+fn origin(text: &str) -> Result<String, String> {
+    const HINT: &str = "write one such as `https://app.example.org` or `http://localhost:3000`, \
+                        without a path";
+    let Some((scheme, host)) = text.split_once("://") else {
+        return Err(format!("it is no origin; {HINT}"));
+    };
+    let in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(in_scheme);
+    if !is_scheme || !is_host(host) {
+        return Err(format!("it is no origin; {HINT}"));
+    }
+    let port = match &*scheme.to_ascii_lowercase() {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return Ok(text.to_owned()),
+    };
+    match host.strip_suffix(port) {
+        Some(host) => Err(format!(
+            "browsers leave out this port; write `{scheme}://{host}`"
+        )),
+        None => Ok(text.to_owned()),
+    }
+}
+
+fn is_host(text: &str) -> bool {
     let (name, port) = match text.rsplit_once(':') {
         // It is within an address.
         Some((_, rest)) if rest.ends_with(']') => (text, None),
@@ -284,14 +332,7 @@ fn host(text: &str) -> Result<String, String> {
     };
     let digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     let is_port = port.is_none_or(|port| digits(port) && port.parse::<u16>().is_ok());
-    match is_name && is_port {
-        true => Ok(text.to_owned()),
-        false => Err(
-            "it is no host; write one such as `example.org` or `example.org:8080`; an address of \
-             IPv6 stands in brackets"
-                .to_owned(),
-        ),
-    }
+    is_name && is_port
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
-//! What went wrong with a call, where, and what to try: each kind has its exit code.
+//! Explains a failure: its kind, which has an exit code, its place, and a remedy.
 
 use std::error::Error as StdError;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 
-use caudal::http::{StatusCode, StatusError};
 use caudal::tls::TlsError;
 use caudal::transport::ExitError;
-use caudal::{Address, CallError, CloseReason, Endpoint, Error, FrameError, Framing, JsonRpcError};
+use caudal::{
+    Address, CallError, CloseReason, Endpoint, Error, FrameError, Framing, JsonRpcError,
+    StatusError,
+};
 
 use crate::call::Target;
 use crate::endpoint::{is_program, is_url};
@@ -35,7 +37,7 @@ pub(crate) fn not_connected(error: &Error) -> Failure {
     }
 }
 
-/// What kind of failure it is, and what to try.
+/// Returns the kind of a failure, and a remedy.
 fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
     if endpoint.port() == Some(0) {
         return (Exit::Unreachable, "port 0 is for listening; use 1–65535");
@@ -45,7 +47,7 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
         return not_secured(error);
     }
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<StatusError>()) {
-        return match refused_by(error.status.as_u16().into(), &error.body) {
+        return match refused_by(error.status, &error.body) {
             // It may be there, and take a POST only.
             (exit, PATH_HINT) if matches!(endpoint.address(), Address::WebSocket { .. }) => {
                 (exit, UPGRADE_HINT)
@@ -98,7 +100,7 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
     }
 }
 
-/// Whether there is a file at the path, and of another kind.
+/// Returns true if there is a file at the path, and it is no socket.
 fn is_no_socket(endpoint: &Endpoint) -> bool {
     let Address::Unix { path } = endpoint.address() else {
         return false;
@@ -106,7 +108,7 @@ fn is_no_socket(endpoint: &Endpoint) -> bool {
     std::fs::metadata(path).is_ok_and(|file| !file.file_type().is_socket())
 }
 
-/// Whether what should be a program is a directory.
+/// Returns true if the path of a program names a directory.
 fn is_directory(endpoint: &Endpoint) -> bool {
     let Address::Command { program, .. } = endpoint.address() else {
         return false;
@@ -114,7 +116,7 @@ fn is_directory(endpoint: &Endpoint) -> bool {
     std::path::Path::new(program).is_dir()
 }
 
-/// Whether what should be a program is a file, by its path.
+/// Returns true if the path of a program names a file.
 fn is_file(endpoint: &Endpoint) -> bool {
     let Address::Command { program, .. } = endpoint.address() else {
         return false;
@@ -153,15 +155,15 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
     }
 }
 
-/// Whether the environment names certificates to trust, and they are not there. Others may
-/// be trusted then, of SSL_CERT_DIR.
+/// Returns true if the environment names certificates to trust that cannot be read. Those of
+/// SSL_CERT_DIR may be trusted nevertheless.
 fn is_named_in_vain() -> bool {
     let named = std::env::var_os("SSL_CERT_FILE");
     named.is_some_and(|path| std::fs::File::open(path).is_err())
 }
 
-/// What a status of HTTP says that comes without an answer.
-fn refused_by(status: u64, body: &str) -> (Exit, &'static str) {
+/// Sorts a response of HTTP that carries no answer.
+fn refused_by(status: u16, body: &str) -> (Exit, &'static str) {
     match status {
         300..=399 => (
             Exit::Protocol,
@@ -185,14 +187,17 @@ fn refused_by(status: u64, body: &str) -> (Exit, &'static str) {
 const TOKEN_HINT: &str = "give the right token with `--token` or CAUDAL_TOKEN";
 const CALLER_HINT: &str = "it does not let this caller in, or not by this address";
 const HOST_HINT: &str = "`caudal serve` has `--allow-host` for it";
-const ORIGIN_HINT: &str = "leave the Origin header out: only browsers need it, and `caudal serve` \
-                           has no flag to allow another";
+const ORIGIN_HINT: &str = "leave the Origin header out: only browsers need it, and for these \
+                           `caudal serve` has `--allow-origin`";
 
 /// Says why there is no answer; `understood` if valid messages came in its place.
 pub(crate) fn not_answered(target: &Target, error: &CallError, understood: bool) -> Failure {
     let endpoint = &target.endpoint;
     match error {
-        CallError::Remote(error) => refused(endpoint, error),
+        CallError::Remote(error) => rpc_error(error),
+        CallError::Refused(response) | CallError::UnexpectedResponse(response) => {
+            no_answer(endpoint, response)
+        }
         CallError::Timeout => {
             let text = format!(
                 "`{endpoint}` did not answer `{}` in {:?}{}; give it longer with `--timeout`",
@@ -215,6 +220,7 @@ pub(crate) fn not_answered(target: &Target, error: &CallError, understood: bool)
                 let text = format!("`{endpoint}` ended without an answer to `{method}`: {status}");
                 ended(endpoint, reason, text)
             }
+            _ if !error.may_have_run() => unreached(endpoint, reason),
             _ => lost(endpoint, reason),
         },
         CallError::TooLarge { .. } => {
@@ -233,7 +239,7 @@ fn could_have_headers(endpoint: &Endpoint) -> bool {
     !is_url(endpoint) && endpoint.framing() != Framing::Header
 }
 
-/// What becomes of a call that nobody waits for any more.
+/// Fate of a call that nobody waits for any more.
 const fn left_behind(endpoint: &Endpoint) -> &'static str {
     match is_program(endpoint) {
         true => ", and was ended",
@@ -241,7 +247,7 @@ const fn left_behind(endpoint: &Endpoint) -> &'static str {
     }
 }
 
-/// What came in place of the answer. A program may have printed it before: then its end, or
+/// Explains a message that came in place of the answer. A program may have printed it before: then its end, or
 /// that the time was up, says more.
 pub(crate) fn instead(
     target: &Target,
@@ -265,7 +271,7 @@ pub(crate) fn instead(
     }
 }
 
-/// What came is no JSON-RPC, and may be something that is known.
+/// Explains input that is no JSON-RPC, and may be another protocol that is known.
 pub(crate) fn garbled(endpoint: &Endpoint, garbage: &Garbage) -> Failure {
     let (speaks, hint) = match garbage.kind {
         GarbageKind::Http => ("speaks HTTP", "call it as http:// or ws://"),
@@ -289,14 +295,13 @@ pub(crate) fn old(endpoint: &Endpoint, text: &str) -> Failure {
 /// Says it of the body of a response, of which no more than its beginning is known.
 fn old_refusal(endpoint: &Endpoint, response: &StatusError) -> Option<Failure> {
     // Who is not let in is not listened to.
-    let is_read = !matches!(response.status.as_u16(), 401 | 403);
     let body = &response.body;
-    (is_read && is_old_refusal(body)).then(|| old(endpoint, &format!("`{body}`")))
+    (!response.is_refusal() && is_old_refusal(body)).then(|| old(endpoint, &format!("`{body}`")))
 }
 
 const LENIENT_HINT: &str = "old servers do so, and `--lenient` accepts it";
 
-/// So many bytes came in time, and no message is whole.
+/// Explains that this many bytes came in time, and no message is whole.
 pub(crate) fn not_whole(target: &Target, bytes: u64) -> Failure {
     let hint = match target.endpoint.framing() {
         Framing::Concatenated => "is it the right `--framing`?",
@@ -333,7 +338,7 @@ pub(crate) fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
     if let Some(inner) = cause.and_then(io::Error::get_ref)
         && let Some(error) = inner.downcast_ref()
     {
-        return refused(endpoint, error);
+        return rpc_error(error);
     }
     let inner = cause.and_then(io::Error::get_ref);
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<StatusError>())
@@ -363,77 +368,34 @@ pub(crate) fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
     }
 }
 
-/// The server's own error; or HTTP's, in the form of one.
-pub(crate) fn refused(endpoint: &Endpoint, error: &JsonRpcError) -> Failure {
-    if let Some((exit, hint)) = fault(endpoint, error) {
-        if let Some(response) = response(error)
-            && let Some(failure) = old_refusal(endpoint, &response)
-        {
-            return failure;
-        }
-        if let Some(body) = unexpected(error) {
-            let reason = member(error, "reason");
-            let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
-            return violation(endpoint, &format!("{}: `{body}`{reason}", error.message));
-        }
-        let told = response(error).map_or_else(|| error.message.clone(), |told| told.to_string());
-        let text = format!("`{endpoint}`: {told}");
-        return Failure::new(exit, with_hint(text, hint));
-    }
+/// The server's own error.
+pub(crate) fn rpc_error(error: &JsonRpcError) -> Failure {
     let json = serde_json::to_string(error).unwrap_or_else(|_| error.to_string());
     Failure::rpc(layout(&json, Style::of(&io::stderr())))
 }
 
-/// The response that an error was made of.
-fn response(error: &JsonRpcError) -> Option<StatusError> {
-    let status = error.data.as_ref()?.get("status")?.as_u64()?;
-    let status = StatusCode::from_u16(status.try_into().ok()?).ok()?;
-    let body = member(error, "body").unwrap_or_default();
-    let mut response = StatusError::new(status, body.as_bytes());
-    response.location = member(error, "location").map(str::to_owned);
-    response.retry_after = member(error, "retry_after").map(str::to_owned);
-    Some(response)
-}
-
-/// The body of a response whose status says that all is well.
-fn unexpected(error: &JsonRpcError) -> Option<&str> {
-    let status = error.data.as_ref()?.get("status")?.as_u64()?;
-    member(error, "body").filter(|_| matches!(status, 200..=299))
-}
-
-/// A text that the transport keeps of a response that was no answer.
-fn member<'e>(error: &'e JsonRpcError, name: &str) -> Option<&'e str> {
-    error.data.as_ref()?.get(name)?.as_str()
-}
-
-/// What the transport says in the form of an error: no server has sent it.
-fn fault(endpoint: &Endpoint, error: &JsonRpcError) -> Option<(Exit, &'static str)> {
-    use caudal::http::fault::{LOST, REFUSED, STATUS, TOO_LARGE};
-    let Address::Http { .. } = endpoint.address() else {
-        return None;
-    };
-    let member = |name: &str| error.data.as_ref()?.get(name);
-    let status = member("status").and_then(serde_json::Value::as_u64);
-    let is = |code: i64| error.code == code;
-    match status {
-        Some(status) if is(REFUSED) || is(STATUS) => {
-            let body = member("body").and_then(serde_json::Value::as_str);
-            Some(refused_by(status, body.unwrap_or_default()))
-        }
-        // What came is not even HTTP, and has no status.
-        None if is(STATUS) && (member("sent").is_some() || member("body").is_some()) => {
-            Some((Exit::Protocol, HTTP_HINT))
-        }
-        None if is(LOST) => match member("sent")?.as_bool()? {
-            true => Some((Exit::Unreachable, "the server's own log may say why")),
-            false => Some((
-                Exit::Unreachable,
-                "check the address, and that the server is running",
-            )),
-        },
-        None if is(TOO_LARGE) && error.data.is_none() => Some((Exit::Protocol, "")),
-        _ => None,
+/// A response of HTTP that is no answer.
+fn no_answer(endpoint: &Endpoint, response: &StatusError) -> Failure {
+    if let Some(failure) = old_refusal(endpoint, response) {
+        return failure;
     }
+    if let StatusError {
+        status: status @ 200..=299,
+        phrase,
+        body,
+        reason,
+        ..
+    } = response
+    {
+        let reason = reason.as_ref().map(|reason| format!(" ({reason})"));
+        let reason = reason.unwrap_or_default();
+        return violation(
+            endpoint,
+            &format!("HTTP {status} {phrase}: `{body}`{reason}"),
+        );
+    }
+    let (exit, hint) = refused_by(response.status, &response.body);
+    Failure::new(exit, with_hint(format!("`{endpoint}`: {response}"), hint))
 }
 
 const PATH_HINT: &str = "is it a JSON-RPC server, at this path?";
@@ -443,6 +405,18 @@ const UPGRADE_HINT: &str = "is it a JSON-RPC server, at this path? without WebSo
 /// The same where not even HTTP was heard.
 const HTTP_HINT: &str = "is it the right port? JSON-RPC over a bare socket is called as tcp://, \
                          and with TLS as https:// or wss://";
+
+/// There was no connection to send the call on.
+fn unreached(endpoint: &Endpoint, reason: &CloseReason) -> Failure {
+    let cause = chain(reason);
+    let text =
+        format!("the connection to `{endpoint}` ended too early, and nothing was sent: {cause}");
+    let (exit, hint) = match io_cause(reason) {
+        Some(cause) => sort(endpoint, cause),
+        None => (Exit::Unreachable, "check that the server is running"),
+    };
+    Failure::new(exit, with_hint(text, hint))
+}
 
 fn lost(endpoint: &Endpoint, reason: &CloseReason) -> Failure {
     let cause = chain(reason);
@@ -461,13 +435,14 @@ fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
         let (exit, hint) = sort(endpoint, cause);
         return Failure::new(exit, with_hint(text, hint));
     }
-    let exit = match cause.map(|cause| sort(endpoint, cause)) {
+    let sorted = cause.map(|cause| sort(endpoint, cause));
+    let exit = match sorted {
         Some((Exit::Protocol, _)) => Exit::Protocol,
         _ if causes(reason).any(|cause| cause.is::<FrameError>()) => Exit::Protocol,
         _ => Exit::Unreachable,
     };
     let hint = match exit {
-        Exit::Protocol if is_url(endpoint) => PATH_HINT,
+        Exit::Protocol if is_url(endpoint) => sorted.map_or(PATH_HINT, |(_, hint)| hint),
         Exit::Protocol => "is it JSON-RPC, and the right `--framing`?",
         _ if exit_of(reason).is_some_and(|exit| exit.status.success()) => {
             "does it serve JSON-RPC through its stdin and stdout? the call may have run"
@@ -479,12 +454,12 @@ fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
     Failure::new(exit, with_hint(text, hint))
 }
 
-/// Whether a program has ended otherwise than well.
+/// Returns true if a program has ended, and not with success.
 pub(crate) fn has_failed(reason: &CloseReason) -> bool {
     exit_of(reason).is_some_and(|exit| !exit.status.success())
 }
 
-/// How a program has ended.
+/// Exit of a program, if that is why the connection ended.
 fn exit_of(reason: &CloseReason) -> Option<&ExitError> {
     causes(reason).find_map(|cause| cause.downcast_ref())
 }
@@ -521,68 +496,90 @@ fn with_hint(text: String, hint: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use serde_json::json;
-
     use super::*;
 
-    /// What a server says that does not do what it is asked for.
-    fn http(status: StatusCode) -> io::Error {
-        StatusError::new(status, b"no").into()
+    /// Response of a server that does not do what it is asked for.
+    fn http(status: u16) -> io::Error {
+        StatusError::new(status, "", b"no").into()
+    }
+
+    fn target() -> Target {
+        Target {
+            endpoint: "http://127.0.0.1:1/rpc".parse().unwrap(),
+            method: "x".to_owned(),
+            params: None,
+            timeout: Duration::from_secs(1),
+        }
     }
 
     #[test]
-    fn what_http_says_is_no_answer_of_the_server() {
-        let http: Endpoint = "http://127.0.0.1:1/rpc#sse".parse().unwrap();
-        let tcp: Endpoint = "tcp://127.0.0.1:1".parse().unwrap();
-        let cases = [
-            (-32011, json!({ "status": 401 }), Exit::Auth),
-            (-32011, json!({ "status": 403, "body": "no" }), Exit::Auth),
-            (-32010, json!({ "status": 404, "body": "" }), Exit::Protocol),
-            (
-                -32010,
-                json!({ "status": 200, "body": "<html>" }),
-                Exit::Protocol,
-            ),
-            (
-                -32010,
-                json!({ "status": 503, "body": "" }),
-                Exit::Unreachable,
-            ),
-            (-32010, json!({ "status": 429 }), Exit::Unreachable),
-            (-32010, json!({ "status": 407 }), Exit::Auth),
-            (-32010, json!({ "status": 308 }), Exit::Protocol),
-            (-32010, json!({ "status": 500 }), Exit::Protocol),
-            // What came is not even HTTP.
-            (-32010, json!({ "sent": true }), Exit::Protocol),
-            (-32010, json!({ "body": "SSH-2.0" }), Exit::Protocol),
-            (-32010, json!({}), Exit::Rpc),
-            (-32012, json!({ "sent": false }), Exit::Unreachable),
-            (1001, json!({ "status": 404 }), Exit::Rpc),
-            (1001, json!({ "status": 401 }), Exit::Rpc),
-            (1001, json!({ "status": 403 }), Exit::Rpc),
-            (-32012, json!({}), Exit::Rpc),
-        ];
-        for (code, data, exit) in cases {
-            let error = JsonRpcError::with_data(code, "x", data);
-            assert_eq!(refused(&http, &error).exit, exit, "{error:?}");
-            assert_eq!(refused(&tcp, &error).exit, Exit::Rpc, "{error:?}");
+    fn every_failure_has_its_exit_code_and_says_whether_it_may_have_run() {
+        let target = target();
+        let fails = |error: CallError| not_answered(&target, &error, false);
+        let response = |status, body: &str| Box::new(StatusError::new(status, "", body.as_bytes()));
+        for (status, exit) in [(401, Exit::Auth), (403, Exit::Auth), (407, Exit::Auth)] {
+            let error = CallError::Refused(response(status, "no"));
+            assert_eq!(fails(error).exit, exit, "{status}");
         }
-        let error = JsonRpcError::new(-32013, "the answer is larger than 1 bytes");
-        assert_eq!(refused(&http, &error).exit, Exit::Protocol);
+        for (status, body, exit) in [
+            (200, "<html>", Exit::Protocol),
+            (308, "", Exit::Protocol),
+            (404, "", Exit::Protocol),
+            (429, "", Exit::Unreachable),
+            (500, "", Exit::Protocol),
+            (503, "", Exit::Unreachable),
+        ] {
+            let error = CallError::UnexpectedResponse(response(status, body));
+            assert_eq!(fails(error).exit, exit, "{status}");
+        }
+        let lost = |kind: io::ErrorKind| CloseReason::failed(io::Error::from(kind)).temporary();
+        let refused = io::ErrorKind::ConnectionRefused;
+        for (error, exit, part) in [
+            (CallError::Timeout, Exit::Timeout, "it may still run"),
+            (
+                CallError::TooLarge { limit: 1 },
+                Exit::Protocol,
+                "larger than 1 bytes",
+            ),
+            (
+                CallError::AlreadyClosed(lost(refused)),
+                Exit::Unreachable,
+                "nothing was sent",
+            ),
+            (
+                CallError::Closed(lost(io::ErrorKind::ConnectionReset)),
+                Exit::Unreachable,
+                "it may have run",
+            ),
+            (
+                CallError::Closed(CloseReason::failed(FrameError::MissingLength)),
+                Exit::Protocol,
+                "",
+            ),
+        ] {
+            let failure = fails(error);
+            assert_eq!(failure.exit, exit, "{failure:?}");
+            assert!(format!("{failure:?}").contains(part), "{failure:?}");
+        }
+        // A server may answer with any code, and it is its own error.
+        for code in [-32_010, -32_011, -32_012, -32_013, 1001] {
+            let error = JsonRpcError::with_data(code, "x", serde_json::json!({ "status": 401 }));
+            assert_eq!(fails(error.into()).exit, Exit::Rpc, "{code}");
+        }
     }
 
     #[test]
     fn a_refusal_of_http_is_told_from_one_of_the_system() {
-        let denied = http(StatusCode::UNAUTHORIZED);
+        let denied = http(401);
         let os = io::Error::from_raw_os_error(13);
         assert_eq!(os.kind(), io::ErrorKind::PermissionDenied);
         let ws: Endpoint = "ws://127.0.0.1:1/rpc".parse().unwrap();
         assert_eq!(sort(&ws, &denied), (Exit::Auth, TOKEN_HINT));
-        let forbidden = http(StatusCode::FORBIDDEN);
+        let forbidden = http(403);
         assert_eq!(sort(&ws, &forbidden), (Exit::Auth, CALLER_HINT));
-        assert_eq!(sort(&ws, &http(StatusCode::NOT_FOUND)).0, Exit::Protocol);
+        assert_eq!(sort(&ws, &http(404)).0, Exit::Protocol);
         for status in [429, 502, 503, 504] {
-            let busy = http(StatusCode::from_u16(status).unwrap());
+            let busy = http(status);
             assert_eq!(sort(&ws, &busy).0, Exit::Unreachable, "{status}");
             let reason = CloseReason::failed(busy);
             assert_eq!(lost(&ws, &reason).exit, Exit::Unreachable, "{status}");
@@ -591,7 +588,7 @@ mod tests {
         // A session that is ended so says it by its reason.
         let reason = CloseReason::failed(denied);
         assert_eq!(lost(&ws, &reason).exit, Exit::Auth);
-        let reason = CloseReason::failed(FrameError::MissingLength);
+        let reason = CloseReason::failed(FrameError::TwoLengths);
         assert_eq!(lost(&ws, &reason).exit, Exit::Protocol);
         assert_eq!(lost(&ws, &CloseReason::remote()).exit, Exit::Unreachable);
     }
@@ -628,15 +625,10 @@ mod tests {
 
     #[test]
     fn a_notification_that_was_not_accepted_is_sorted_as_a_call() {
-        let target = Target {
-            endpoint: "http://127.0.0.1:1/rpc".parse().unwrap(),
-            method: "x".to_owned(),
-            params: None,
-            timeout: Duration::from_secs(1),
-        };
+        let target = target();
         for (cause, exit) in [
-            (http(StatusCode::UNAUTHORIZED), Exit::Auth),
-            (http(StatusCode::NOT_FOUND), Exit::Protocol),
+            (http(401), Exit::Auth),
+            (http(404), Exit::Protocol),
             (io::ErrorKind::InvalidData.into(), Exit::Protocol),
             (io::ErrorKind::TimedOut.into(), Exit::Timeout),
             (io::ErrorKind::ConnectionReset.into(), Exit::Unreachable),

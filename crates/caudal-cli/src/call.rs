@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::args::Call;
 use crate::blame::{
     garbled, has_failed, instead, not_accepted, not_answered, not_connected, not_taken, not_whole,
-    old, refused, violation,
+    old, rpc_error, violation,
 };
 use crate::endpoint::{self, Role, Token, is_program, is_url};
 use crate::exit::{Exit, Failure, complain};
@@ -19,9 +19,9 @@ use crate::layout::{Style, layout};
 use crate::params;
 use crate::signals::{Limit, Signals, aside};
 
-/// So large an answer may be.
+/// Maximum size of an answer.
 const MAX_ANSWER: usize = 64 << 20;
-/// So long the connection may take to end when the answer is there. A program has
+/// Time for the connection to end when the answer is there. A program has
 /// twice two seconds to end by itself.
 const GOODBYE: Duration = Duration::from_secs(5);
 /// The same when the time is up: a server that listens learns of it.
@@ -35,12 +35,12 @@ pub(crate) async fn run(call: Call) -> Result<Exit, Failure> {
     }
 }
 
-/// What is to be called.
+/// Call that is to be made.
 pub(crate) struct Target {
     pub(crate) endpoint: Endpoint,
     pub(crate) method: String,
     pub(crate) params: Option<Box<RawValue>>,
-    /// How long it may take in all, as it was typed.
+    /// Time limit for all of it, as it was typed.
     pub(crate) timeout: Duration,
 }
 
@@ -75,7 +75,7 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
         return notify(&peer, &target, left).await;
     }
     let result = ask(&peer, &target, left, &watch, findings).await;
-    watch.hush();
+    watch.stop_showing();
     drop(limit);
     if let Ok(result) = &result {
         print(result).await?;
@@ -173,12 +173,12 @@ fn endpoint_first<'w>(
     Ok((endpoint, rest))
 }
 
-/// Whether `--` was typed last; what is parsed does not tell it from nothing.
+/// Returns true if `--` was typed last; the parsed arguments do not tell it from nothing.
 fn ends_in_dashes() -> bool {
     std::env::args_os().last().is_some_and(|word| word == "--")
 }
 
-/// Whether a word is an array or an object, or is meant to be.
+/// Returns true if a word is an array or an object, or is meant to be.
 fn is_params(word: &str) -> bool {
     word.starts_with(['[', '{'])
 }
@@ -187,7 +187,7 @@ fn missing(method: &str) -> Failure {
     Failure::usage(format!("ENDPOINT is missing before `{method}`; {FORMS}"))
 }
 
-/// Whether a word can only be a method or a program, and a program needs a method.
+/// Returns true if a word can only be a method or a program; a program needs a method.
 fn is_name(word: &str) -> bool {
     let error = word.parse::<Endpoint>();
     matches!(error, Err(EndpointError::NoScheme(_, hint)) if hint.starts_with("cmd:"))
@@ -257,7 +257,7 @@ async fn ask(
     // The call may have ended first, in the same breath.
     while let Ok(finding) = findings.try_recv() {
         match finding {
-            Finding::Refused(error) => return Err(refused(&target.endpoint, &error)),
+            Finding::Refused(error) => return Err(rpc_error(&error)),
             Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
             Finding::Old(text) => return Err(old(&target.endpoint, &text)),
             // What others than a program say first tells most.

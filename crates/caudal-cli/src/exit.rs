@@ -1,11 +1,11 @@
-//! How the program ends: a documented contract.
+//! Exit codes and failures of the program: a documented contract.
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// What the exit code says.
+/// Exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Ok = 0,
@@ -25,7 +25,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why there is no result.
+/// Failure that is reported in place of a result.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,

@@ -1,4 +1,4 @@
-//! What comes from the server beside the answer: seen on the wire, as it stands there.
+//! Messages of the server beside the answer, as they stand on the wire.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -15,7 +15,7 @@ use crate::layout::visible;
 pub(crate) enum Finding {
     /// The server could not read who asks, but there is only one call.
     Refused(JsonRpcError),
-    /// What was sent has come back, and so has our own answer to it.
+    /// Our own call has come back, and so has our own answer to it.
     Echo,
     /// The answer, in a form that only `--lenient` accepts.
     Old(String),
@@ -23,7 +23,7 @@ pub(crate) enum Finding {
     Garbage(Garbage),
 }
 
-/// What came and is of no use, with the reason.
+/// A message that is of no use, with the reason.
 #[derive(Debug)]
 pub(crate) struct Garbage {
     pub(crate) kind: GarbageKind,
@@ -47,7 +47,7 @@ pub(crate) enum GarbageKind {
 }
 
 impl GarbageKind {
-    /// What others speak that is well known, by how it begins.
+    /// Returns the other protocol that a text belongs to, by its beginning.
     fn known(text: &str) -> Option<Self> {
         // That of TLS is an alert, of any version.
         let known = [("HTTP/1.", Self::Http), ("\u{15}\u{3}", Self::Tls)];
@@ -57,16 +57,16 @@ impl GarbageKind {
     }
 }
 
-/// So much garbage of a program is passed over.
+/// Messages of a program that are passed over.
 pub(crate) const PASSED_OVER: usize = 1000;
 
 /// Watches a connection with one call.
 pub(crate) struct Findings {
-    /// Whether notifications are shown.
+    /// True if notifications are shown.
     verbose: AtomicBool,
     policy: Policy,
     sent: Mutex<Sent>,
-    /// Whether any message was received.
+    /// True if any message was received.
     heard: AtomicBool,
     /// Set when a valid message was received.
     understood: AtomicBool,
@@ -74,7 +74,7 @@ pub(crate) struct Findings {
     found: mpsc::Sender<Finding>,
 }
 
-/// What this side has said.
+/// Messages that this side has sent.
 #[derive(Default)]
 struct Sent {
     /// The id of the call, when it has been sent,
@@ -84,10 +84,9 @@ struct Sent {
     /// The answer to a request that is the call to the letter. A server may well send
     /// such a one; but hardly its answer, too.
     answer: Option<Vec<u8>>,
-    /// Whether such a request has come.
+    /// True if such a request has come.
     echoed: bool,
-    /// So many messages were found already for which the other side will be blamed in an
-    /// answer without an id.
+    /// Number of messages found already that are refused with an answer without an id.
     blamed: usize,
 }
 
@@ -105,12 +104,12 @@ impl Findings {
         (watch, findings)
     }
 
-    /// Shows no more, now that the answer is there: only that waits for who reads slowly.
-    pub(crate) fn hush(&self) {
+    /// Shows no more notifications, now that the answer is there.
+    pub(crate) fn stop_showing(&self) {
         self.verbose.store(false, Relaxed);
     }
 
-    /// Whether any message was received, be it valid or not.
+    /// Returns true if any message was received, be it valid or not.
     pub(crate) fn has_heard(&self) -> bool {
         self.heard.load(Relaxed)
     }
@@ -265,7 +264,7 @@ impl Tap for Findings {
     }
 }
 
-/// As much of a frame as is shown.
+/// Beginning of a frame, for a person.
 fn shown(frame: &[u8]) -> String {
     const SHOWN: usize = 200;
     match frame.get(..SHOWN) {
@@ -296,7 +295,7 @@ pub(crate) fn is_old_refusal(text: &str) -> bool {
     !read(&policy) && read(&lenient(policy))
 }
 
-/// Whether a frame is the header that tells how long a message is.
+/// Returns true if a frame is the header with the length of a message.
 fn is_length(frame: &[u8]) -> bool {
     const NAME: &[u8] = b"content-length:";
     let Some((name, value)) = frame.split_at_checked(NAME.len()) else {

@@ -17,6 +17,7 @@ mod endpoint;
 mod exit;
 mod findings;
 mod layout;
+mod limits;
 mod log;
 mod params;
 mod serve;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use caudal::http::{Allowed, Options};
 use caudal::tls::{ServerTls, TlsError};
-use caudal::{Address, CloseReason, Downlink, Endpoint, Error, Peer, transport};
+use caudal::{Address, CloseReason, Config, Downlink, Endpoint, Error, Peer, transport};
 use caudal_cli::demo;
 
 use crate::args::Serve;
@@ -25,14 +25,21 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let endpoint = endpoint(&serve)?;
     let token = Token::find(serve.token)?;
-    let mut options = options(&endpoint, token.as_ref(), serve.allow_host)?;
+    let mut options = options(
+        &endpoint,
+        token.as_ref(),
+        serve.allow_host,
+        serve.allow_origin,
+    )?;
+    let mut config = demo::config();
+    serve.limits.set(&endpoint, &mut config, &mut options)?;
     options.tls = tls(&endpoint, serve.cert.as_deref().zip(serve.key.as_deref()))?;
     log::show();
     if *endpoint.address() == Address::Stdio {
-        return on_stdio(&endpoint, signals).await;
+        return on_stdio(&endpoint, config, signals).await;
     }
     let mut listen = caudal::serve(&endpoint, demo::router())
-        .config(demo::config())
+        .config(config)
         .http(options);
     if serve.allow_remote {
         listen = listen.allow_remote();
@@ -53,8 +60,11 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
 const STOPPING: &str = "stopping; once more ends it at once";
 
 /// The one connection that there is; if it is lost, so may be answers.
-async fn on_stdio(endpoint: &Endpoint, mut signals: Signals) -> Result<Exit, Failure> {
-    let config = demo::config();
+async fn on_stdio(
+    endpoint: &Endpoint,
+    config: Config,
+    mut signals: Signals,
+) -> Result<Exit, Failure> {
     let stdio = transport::stdio(endpoint.framing(), config.policy.max_message);
     let stdio = stdio.map_err(|cause| {
         not_listening(&Error::Listen {
@@ -168,6 +178,7 @@ fn options(
     endpoint: &Endpoint,
     token: Option<&Token>,
     hosts: Vec<String>,
+    origins: Vec<String>,
 ) -> Result<Options, Failure> {
     let mut options = Options::default();
     match token {
@@ -192,6 +203,14 @@ fn options(
             )));
         }
         options.hosts = Allowed::of(hosts);
+    }
+    if !origins.is_empty() {
+        if !is_url(endpoint) {
+            return Err(Failure::usage(format!(
+                "`--allow-origin` is for HTTP and WebSocket only; no page reaches `{endpoint}`"
+            )));
+        }
+        options.origins = Allowed::of(origins);
     }
     Ok(options)
 }

@@ -1,8 +1,8 @@
-//! Random numbers from the standard library alone.
+//! Random numbers without a dependency.
 //!
-//! A keyed hash of a counter: the key comes from the operating system when the
-//! process first asks. Good for ids that must not collide or be guessed
-//! across processes; not meant for keys or tokens.
+//! The SipHash of a counter under a random key of the process, which `RandomState` gets
+//! from the operating system. Good enough for ids that must not collide; not for keys or
+//! tokens.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;

@@ -5,24 +5,23 @@
 //!      framing   decode             encode   framing
 //! ```
 //!
-//! This crate is the ground floor of caudal. It reads no clock, does no I/O and
-//! knows no runtime; it turns bytes into messages that cannot be wrong, and
-//! back. Four things are in it:
+//! This crate is the base of caudal: it converts bytes to checked messages, and
+//! messages to bytes. It has no clock, does no I/O and needs no runtime. Its parts:
 //!
-//! - **Owned messages**, for building and reading at leisure:
+//! - **Owned messages**, simple to create and to read:
 //!   [`JsonRpcRequest`], [`JsonRpcNotification`], [`JsonRpcResponse`],
 //!   [`JsonRpcError`], [`RequestId`].
-//! - **The borrowed path**, for servers: [`decode()`] one pass over a frame, no
-//!   allocation; [`mod@encode`] straight into the output buffer.
-//! - **[Framing](framing)**: lines, `Content-Length` headers, bare JSON.
-//! - **[Outgoing calls](pending)**: who waits for which answer, until when.
+//! - **Borrowed messages**, for servers: [`decode()`] takes one pass over a frame and
+//!   does not allocate; [`mod@encode`] writes straight into the output buffer.
+//! - **[Framing](framing)**: lines, `Content-Length` headers, concatenated JSON.
+//! - **[Outgoing calls](pending)**: ids, waiting callers and deadlines.
 //!
 //! # A server in one function
 //! ```
 //! use caudal_core::{FrameReader, Framing, Id, JsonRpcError, Message, Policy};
 //! use caudal_core::{decode, encode};
 //!
-//! /// Appends the answer to one message, if it is owed one.
+//! /// Appends the response to one message, if it expects one.
 //! fn answer(frame: &[u8], policy: &Policy, out: &mut Vec<u8>) {
 //!     match decode(frame, policy) {
 //!         Message::Request(request) if request.method == "add" => {
@@ -44,7 +43,7 @@
 //!     }
 //! }
 //!
-//! /// Answers every whole line of `input`.
+//! /// Answers every complete line of `input`.
 //! fn serve(input: &[u8]) -> Vec<u8> {
 //!     let policy = Policy::default();
 //!     let mut frames = FrameReader::new(Framing::Line, policy.max_message);
@@ -55,7 +54,7 @@
 //!         match frames.next_frame() {
 //!             Ok(Some(frame)) => answer(frame, &policy, &mut body),
 //!             Ok(None) => return out,
-//!             // Too long: say so, and go on with the next line.
+//!             // The line is too long: answer, and continue with the next.
 //!             Err(error) => encode::error(&mut body, Id::NULL, &error.to_wire(policy.error_detail)),
 //!         }
 //!         if !body.is_empty() {
@@ -70,15 +69,16 @@
 //! ```
 //!
 //! # Limits
-//! All are on by default and settable: see [`Policy`] for messages,
+//! All limits are on by default and can be changed: see [`Policy`] for messages,
 //! [`FrameReader::new`] for frames, [`Pending::new`] for outgoing calls.
 //!
 //! # Errors
-//! What travels and what happens here are two families; see [`mod@error`].
+//! [`JsonRpcError`] is sent to the other side; all other errors are local. See
+//! [`mod@error`].
 //!
 //! # Stability
 //! Types that may grow are `#[non_exhaustive]`. The types of `serde`,
-//! `serde_json` and `bytes` are part of the API; no other crate's are.
+//! `serde_json` and `bytes` are part of the API, and those of no other crate.
 
 pub mod decode;
 pub mod encode;
@@ -88,9 +88,9 @@ pub mod message;
 pub mod pending;
 
 mod entropy;
-mod id;
 mod policy;
-mod raw;
+mod raw_json;
+mod request_id;
 mod scan;
 mod schema;
 
@@ -101,17 +101,18 @@ pub use decode::{
 pub use encode::EncodeError;
 pub use error::{
     CallError, CloseReason, CodeClass, CorrelationId, ErrorCode, Incident, JsonRpcError,
+    StatusError,
 };
 pub use framing::{FrameError, FrameReader, Framing};
-pub use id::RequestId;
 pub use message::{JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Version};
 pub use pending::{CallId, IdFormat, Pending};
 pub use policy::{ErrorDetail, ExtraMembers, NullId, OldResponses, Policy, ScalarParams};
-pub use raw::RawJson;
+pub use raw_json::RawJson;
+pub use request_id::RequestId;
 pub use scan::{Kind, SyntaxError};
 pub use schema::SCHEMA;
 
-/// Compiles the examples of the README.
+/// Runs the examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,8 +1,8 @@
-//! What a decoder accepts: limits, and the choices the specification leaves.
+//! Policy of a decoder: limits, and choices that the specification leaves open.
 
 /// Limits and choices for [`decode`](crate::decode::decode).
 ///
-/// The defaults are those of a careful server. Every field may be set:
+/// The defaults suit a server with untrusted clients. Every field can be set:
 ///
 /// ```
 /// use caudal_core::{NullId, Policy};
@@ -12,7 +12,7 @@
 /// policy.null_id = NullId::Reject;
 /// ```
 ///
-/// | limit | default | past it |
+/// | limit | default | beyond it |
 /// |---|---|---|
 /// | `max_message` | 1 MiB | -32600 `Request payload too large`, `id` null |
 /// | `max_depth` | 128 | -32600 with the request's id |
@@ -21,29 +21,27 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Policy {
-    /// The longest message in bytes. It counts for what comes in, answers to
-    /// calls of ours among it: one that is longer ends its call with
-    /// [`CallError::TooLarge`](crate::CallError::TooLarge) if its first 2 KiB
-    /// tell which call that is. What is sent has no limit.
+    /// Maximum bytes of an incoming message. A longer response fails its call with
+    /// [`CallError::TooLarge`](crate::CallError::TooLarge) if the id is in its first
+    /// 2 KiB. Outgoing messages have no limit.
     pub max_message: usize,
-    /// The deepest nesting of arrays and objects; the message's own object
-    /// (and the batch's array) is a level. `serde_json` itself reads no deeper
-    /// than 128 levels into a type or a `Value`.
+    /// Maximum nesting of arrays and objects. The object of the message counts as a
+    /// level, and so does the array of a batch. `serde_json` reads at most 128 levels
+    /// into a type or a `Value`.
     pub max_depth: usize,
-    /// The most entries of a batch. Each takes about 100 bytes while the batch
-    /// is decoded.
+    /// Maximum entries of a batch. Each takes about 100 bytes while the batch is decoded.
     pub max_batch: usize,
-    /// The longest id, in bytes of JSON text.
+    /// Maximum bytes of an id, as JSON text.
     pub max_id: usize,
-    /// Whether a request may have the id null.
+    /// Handling of requests whose id is null.
     pub null_id: NullId,
-    /// What becomes of params that are neither array nor object.
+    /// Handling of params that are neither array nor object.
     pub scalar_params: ScalarParams,
-    /// What becomes of members that the specification does not know.
+    /// Handling of members that the specification does not define.
     pub extra_members: ExtraMembers,
-    /// Responses in the form of JSON-RPC 1.0: refused, or accepted.
+    /// Handling of responses in the form of JSON-RPC 1.0.
     pub old_responses: OldResponses,
-    /// How much an error answer tells.
+    /// Amount of detail in error responses.
     pub error_detail: ErrorDetail,
 }
 
@@ -63,7 +61,7 @@ impl Default for Policy {
     }
 }
 
-/// What becomes of a request whose id is null.
+/// Handling of requests whose id is null.
 ///
 /// ```
 /// assert_eq!(caudal_core::NullId::default(), caudal_core::NullId::Accept);
@@ -71,14 +69,14 @@ impl Default for Policy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NullId {
-    /// It is a request and is answered with `"id":null`.
+    /// Handle it as a request, and answer with `"id":null`.
     #[default]
     Accept,
-    /// -32600.
+    /// Answer with -32600.
     Reject,
 }
 
-/// What becomes of params that are neither array nor object.
+/// Handling of params that are neither array nor object.
 ///
 /// ```
 /// use caudal_core::ScalarParams;
@@ -88,16 +86,16 @@ pub enum NullId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScalarParams {
-    /// -32602.
+    /// Answer with -32602.
     #[default]
     InvalidParams,
-    /// -32600.
+    /// Answer with -32600.
     InvalidRequest,
-    /// They are passed to the handler.
+    /// Pass them to the handler.
     Accept,
 }
 
-/// What becomes of members that the specification does not know.
+/// Handling of members that the specification does not define.
 ///
 /// ```
 /// use caudal_core::ExtraMembers;
@@ -107,14 +105,14 @@ pub enum ScalarParams {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExtraMembers {
-    /// They are passed over.
+    /// Ignore them.
     #[default]
     Ignore,
-    /// -32600.
+    /// Answer with -32600.
     Reject,
 }
 
-/// Responses of servers that still answer as JSON-RPC 1.0 has it.
+/// Handling of responses in the form of JSON-RPC 1.0.
 ///
 /// | response | [`Reject`](Self::Reject) | [`Accept`](Self::Accept) |
 /// |---|---|---|
@@ -122,15 +120,15 @@ pub enum ExtraMembers {
 /// | `"result":null,"error":{…}` | refused | the error |
 /// | `"result":null,"error":null` | refused | the result null |
 /// | `"result":3,"error":{…}` | refused | refused |
-/// | `"id":"1"`, where call 1 waits | answers nobody | answers call 1 |
+/// | `"id":"1"` while call 1 waits | ignored | answers call 1 |
 ///
-/// The last line is for ids that count up, [`IdFormat::Integer`](crate::IdFormat::Integer):
-/// the string must be the number as it was sent, so `"01"` and `"1.0"` answer nobody.
-/// A UUID is sent as a string, and comes back as one in any case.
+/// The last line applies to [`IdFormat::Integer`](crate::IdFormat::Integer): the string
+/// must be the number as it was sent, so `"01"` and `"1.0"` are ignored. UUIDs are
+/// strings in any case.
 ///
-/// All else is as strict as ever: `"error":null` alone is no response, an error has
-/// `code` and `message`, and `jsonrpc` is `"2.0"`. The owned
-/// [`JsonRpcResponse`](crate::JsonRpcResponse) knows no policy, and refuses the first four
+/// All other rules stay: `"error":null` alone is not a response, an error has `code` and
+/// `message`, and `jsonrpc` is `"2.0"`. The owned
+/// [`JsonRpcResponse`](crate::JsonRpcResponse) has no policy, and refuses the first four
 /// lines.
 ///
 /// ```
@@ -147,14 +145,14 @@ pub enum ExtraMembers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OldResponses {
-    /// A response with both members is refused, and a string is no number.
+    /// Refuse a response with both members, and ignore a string in place of a number.
     #[default]
     Reject,
-    /// A null beside the other member counts as absent, and a string may be a number.
+    /// Treat a null beside the other member as absent, and a string as the number in it.
     Accept,
 }
 
-/// How much an error answer tells.
+/// Amount of detail in error responses.
 ///
 /// ```
 /// assert_eq!(caudal_core::ErrorDetail::default(), caudal_core::ErrorDetail::Full);
@@ -162,9 +160,9 @@ pub enum OldResponses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorDetail {
-    /// What was wrong, where, and what was expected.
+    /// Say what was wrong, where, and what was expected.
     #[default]
     Full,
-    /// The specification's bare text and no data.
+    /// Send the text of the specification and no data.
     Minimal,
 }

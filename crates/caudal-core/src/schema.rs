@@ -1,11 +1,10 @@
-//! The messages as a JSON Schema.
+//! JSON Schema of the messages.
 
 /// JSON Schema 2020-12 for request, notification, response, error and batch.
 ///
-/// A schema sees values, not text, so a few rules are beyond it: members that
-/// stand twice, error codes written as `1.0`, and the limits on size, depth and
-/// ids. Otherwise it refuses what [`Policy::default`](crate::Policy::default)
-/// refuses.
+/// A schema checks values and not text, so it cannot refuse members that appear twice,
+/// error codes written as `1.0`, and messages beyond the limits on size, depth and ids.
+/// Otherwise it agrees with [`Policy::default`](crate::Policy::default).
 ///
 /// ```
 /// let schema: serde_json::Value = serde_json::from_str(caudal_core::SCHEMA)?;

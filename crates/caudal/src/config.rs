@@ -103,9 +103,10 @@ impl fmt::Debug for Config {
 /// | [`in_flight`](Self::in_flight) | 1,024 requests | -32000 `Server overloaded`; what runs goes on |
 /// | the same, of one server's calls that [block](crate::Method::blocking) or [finish though they were cancelled](crate::Method::finish_when_cancelled), and go on when nobody waits for them | 1,024 calls | -32000 for such methods |
 /// | [`queue`](Self::queue) | 4 MiB, and `in_flight` messages, those of batches too | reading stops until the handler in front has finished |
-/// | [`output`](Self::output) | 4 MiB | callers and replies wait, no further request starts; over HTTP/2, where each answer has a stream of its own, -32000 |
+/// | [`output`](Self::output) | 4 MiB | callers and replies wait, no further request starts; [`Peer::try_publish`](crate::Peer::try_publish) fails with [`CallError::OutputFull`](crate::CallError::OutputFull); over HTTP/2, where each answer has a stream of its own, -32000 |
 /// | [`pending`](Self::pending) | 1,024 calls | [`CallError::TooManyPending`](crate::CallError::TooManyPending) |
-/// | [`connections`](Self::connections) | 10,000 | a further one is closed at once |
+/// | [`connections`](Self::connections) | 10,000 | a further one is told so, with -32000 or over HTTP with 503, and closed |
+/// | [`incomplete`](Self::incomplete) | 256 MiB of one server | the message is refused: -32000 `Server overloaded`; over HTTP with 503 and `Retry-After`, over a WebSocket with close code 1013 |
 /// | [`Config::call_timeout`] | 30 s | [`CallError::Timeout`](crate::CallError::Timeout) |
 /// | [`Config::drain_timeout`] | 10 s | what still runs is cancelled |
 /// | [`Config::message_timeout`] | 60 s | the connection is closed |
@@ -131,6 +132,16 @@ pub struct Limits {
     pub pending: usize,
     /// Connections of one server.
     pub connections: usize,
+    /// Bytes of memory for the messages of one server that have begun to arrive and are
+    /// not whole, over all its connections and sessions. The first 128 KiB of a
+    /// connection do not count, so that small messages pass when this is used up.
+    /// One message alone may pass it, so that none is too large.
+    ///
+    /// The default is room for 256 messages of
+    /// [`Policy::max_message`](crate::Policy::max_message) bytes that arrive at the same
+    /// time: clients with a slow network have it, and clients that send without end take
+    /// no more of the machine.
+    pub incomplete: usize,
 }
 
 impl Default for Limits {
@@ -141,6 +152,7 @@ impl Default for Limits {
             output: 4 << 20,
             pending: 1024,
             connections: 10_000,
+            incomplete: 256 << 20,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::connection;
 use super::http;
 use super::transport;
 use crate::config::Config;
-use crate::connection::{Reconnect, Told};
+use crate::connection::{OnReconnect, Reconnect};
 use crate::endpoint::{Address, Endpoint, EndpointError};
 #[cfg(feature = "http")]
 use crate::endpoint::{Downlink, Target};
@@ -41,7 +41,7 @@ where
         timeout: Duration::from_secs(10),
         grace: transport::GRACE,
         backoff: None,
-        told: None,
+        on_reconnect: None,
         #[cfg(feature = "http")]
         http: http::ClientOptions::default(),
         #[cfg(feature = "webhook")]
@@ -58,7 +58,7 @@ pub struct Connect {
     timeout: Duration,
     grace: Duration,
     backoff: Option<Backoff>,
-    told: Option<Told>,
+    on_reconnect: Option<OnReconnect>,
     #[cfg(feature = "http")]
     http: http::ClientOptions,
     #[cfg(feature = "webhook")]
@@ -137,12 +137,12 @@ impl Connect {
     ///     .await?;
     /// # let _ = peer; Ok(()) }
     /// ```
-    pub fn on_reconnect<F, Fut>(mut self, told: F) -> Self
+    pub fn on_reconnect<F, Fut>(mut self, on_reconnect: F) -> Self
     where
         F: Fn(Peer, Gap) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        self.told = Some(Arc::new(move |peer, gap| Box::pin(told(peer, gap))));
+        self.on_reconnect = Some(Arc::new(move |peer, gap| Box::pin(on_reconnect(peer, gap))));
         self
     }
 }
@@ -169,12 +169,12 @@ impl IntoFuture for Connect {
             let reconnect = self.backoff.map(|backoff| Reconnect {
                 backoff,
                 connect: Box::new(move || Box::pin(open(Arc::clone(&dial)))),
-                told: self.told,
+                on_reconnect: self.on_reconnect,
             });
             let (router, extensions) = (Arc::new(self.router), Extensions::default());
-            let link =
+            let connection =
                 connection::start(transport, router, config, reconnect, extensions, |_| None);
-            Ok(Peer::owning(link))
+            Ok(Peer::owning(connection))
         })
     }
 }

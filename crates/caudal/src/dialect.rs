@@ -1,8 +1,12 @@
 //! How two sides agree to cancel calls and report progress.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
-use caudal_core::ErrorCode;
+use caudal_core::{ErrorCode, RawJson};
+use serde_json::value::RawValue;
+
+use crate::connection::IdKey;
 
 /// The conventions that JSON-RPC leaves to its users. None by default.
 ///
@@ -25,10 +29,10 @@ pub struct Dialect {
 /// A notification that cancels a call: `method {member: id}`.
 ///
 /// ```
-/// use caudal::{Cancel, Dialect};
+/// use caudal::{Cancel, Dialect, ErrorCode};
 ///
 /// let mut dialect = Dialect::default();
-/// dialect.cancel = Some(Cancel::new("abort", "call", Some(-32_800)));
+/// dialect.cancel = Some(Cancel::new("abort", "call", Some(ErrorCode::REQUEST_CANCELLED)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -66,12 +70,12 @@ impl Cancel {
     pub fn new(
         method: impl Into<Cow<'static, str>>,
         member: impl Into<Cow<'static, str>>,
-        answer: Option<i32>,
+        answer: Option<ErrorCode>,
     ) -> Self {
         Self {
             method: method.into(),
             member: member.into(),
-            answer: answer.map(ErrorCode::from),
+            answer,
         }
     }
 }
@@ -95,12 +99,19 @@ impl Dialect {
     /// -32800, and `$/progress {token, value}`.
     ///
     /// ```
-    /// assert_eq!(caudal::Dialect::lsp().cancel.unwrap().answer, Some((-32_800).into()));
+    /// use caudal::{Dialect, ErrorCode};
+    ///
+    /// let answer = Dialect::lsp().cancel.unwrap().answer;
+    /// assert_eq!(answer, Some(ErrorCode::REQUEST_CANCELLED));
     /// ```
     #[must_use]
     pub fn lsp() -> Self {
         Self {
-            cancel: Some(Cancel::new("$/cancelRequest", "id", Some(-32_800))),
+            cancel: Some(Cancel::new(
+                "$/cancelRequest",
+                "id",
+                Some(ErrorCode::REQUEST_CANCELLED),
+            )),
             progress: Some(Progress::new("$/progress", "token")),
         }
     }
@@ -118,4 +129,50 @@ impl Dialect {
             progress: Some(Progress::new("notifications/progress", "progressToken")),
         }
     }
+
+    /// Returns true if this method belongs to the dialect.
+    #[inline]
+    pub(crate) fn knows(&self, method: &str) -> bool {
+        self.cancel
+            .as_ref()
+            .is_some_and(|cancel| cancel.method == method)
+            || self
+                .progress
+                .as_ref()
+                .is_some_and(|progress| progress.method == method)
+    }
+
+    /// The request that a notification cancels: `None` if it cancels nothing,
+    /// `Some(None)` if it should and names no id.
+    pub(crate) fn cancelled_id(
+        &self,
+        method: &str,
+        params: Option<RawJson<'_>>,
+    ) -> Option<Option<IdKey>> {
+        let cancel = self
+            .cancel
+            .as_ref()
+            .filter(|cancel| cancel.method == method)?;
+        let id = member(params, &cancel.member);
+        Some(id.and_then(|id| IdKey::parse(&id)))
+    }
+
+    /// The token of a progress report.
+    pub(crate) fn progress_token(
+        &self,
+        method: &str,
+        params: Option<RawJson<'_>>,
+    ) -> Option<IdKey> {
+        let progress = self
+            .progress
+            .as_ref()
+            .filter(|progress| progress.method == method)?;
+        IdKey::parse(&member(params, &progress.member)?)
+    }
+}
+
+/// JSON text of one member of params by name.
+pub(crate) fn member(params: Option<RawJson<'_>>, name: &str) -> Option<String> {
+    let mut members: HashMap<String, Box<RawValue>> = params?.read().ok()?;
+    members.remove(name).map(|value| value.get().to_owned())
 }

@@ -108,6 +108,8 @@
 //! A handler returns a [`JsonRpcError`], and the caller gets its code, message and
 //! data. A cause that is nobody else's business goes through [`internal`]: it is
 //! logged under a number, and the answer is -32603 with that number. So is a panic.
+//! Such log entries have a [rate limit](internal#rate-limit). The panic hook is the
+//! application's: the default hook prints every panic, without a limit.
 //! `?` on a call that a handler makes itself passes an error with a code of the
 //! application on, and answers -32603 with the reason for any other.
 //!
@@ -134,6 +136,42 @@
 //! # Limits
 //! All are on by default; [`Limits`] has the table. At a limit the sender waits or
 //! is told; what runs goes on.
+//!
+//! ## Memory of a server, at worst
+//! With the defaults, and where every client does its worst at the same time:
+//!
+//! | term | options | default |
+//! |---|---|---|
+//! | messages that are not whole | [`Limits::incomplete`] | 256 MiB |
+//! | read buffers: 128 KiB for each connection, or for its HTTP/1.1 body; none while it is idle | [`Limits::connections`] | 1.2 GiB |
+//! | buffers of HTTP: 64 KiB for the head of a request, 64 KiB read and 80 KiB to be written for each connection (HTTP/2: 16 MiB for the heads of 256 requests, 1 MiB and 4 MiB) | [`Limits::connections`] | 2.0 GiB (205 GiB) |
+//! | messages that wait for their turn: `queue` and one message for each connection | [`Limits::queue`], [`Policy::max_message`], [`Limits::connections`] | 49 GiB |
+//! | what is to be sent: `output` and one message for each connection | [`Limits::output`], [`Policy::max_message`], [`Limits::connections`] | 49 GiB |
+//! | answers that wait for the rest of their batch, or each on a stream of HTTP/2: the same once more | the same | 49 GiB |
+//! | sessions, eight times `session_bytes`: from clients what waits, the shares of all sessions, and the POSTs that wait for room; to clients twice what waits, the shares, the replay, and the ids that POSTs wait for | `http::Options::session_bytes` | 2.0 GiB |
+//!
+//! That is 152 GiB by its limits, and 355 GiB if all 10,000 connections are of HTTP/2. One
+//! message is counted with its limit of 1 MiB, also one that is sent, which may be larger
+//! where a handler makes it so.
+//!
+//! What the application holds comes on top, for each connection: the params and results of
+//! [`Limits::in_flight`] requests, and the answers to [`Limits::pending`] calls of its own
+//! that it has not taken yet, each of at most [`Policy::max_message`] bytes. So do 2 MiB of
+//! spare buffers for each thread of the runtime, and what the memory allocator keeps.
+//!
+//! Anybody who can connect reaches the first three terms: 3.5 GiB over pipes, sockets and
+//! HTTP/1.1. The others need methods to match: a notification or serial method that takes
+//! long, or answers that are large and not read. Almost all of the sum are limits of one
+//! connection times 10,000, so [`Limits::connections`] is the first to lower. With these
+//! limits the first six terms are 0.7 GiB without HTTP/2:
+//!
+//! ```
+//! let mut config = caudal::Config::default();
+//! config.limits.connections = 100;
+//! config.limits.queue = 1 << 20;
+//! config.limits.output = 1 << 20;
+//! config.limits.incomplete = 64 << 20;
+//! ```
 //!
 //! # Seen from outside
 //! `tracing` has a span for each connection and call, [`Peer::stats`] the counts,
@@ -187,6 +225,7 @@ mod observe;
 mod peer;
 mod router;
 mod server;
+mod sync;
 pub mod transport;
 
 pub use self::call::incident::internal;
@@ -215,7 +254,7 @@ pub use self::server::{Serve, Server, serve};
 pub use caudal_core::{
     CallError, CloseReason, CorrelationId, EncodeError, ErrorCode, ErrorDetail, ExtraMembers,
     FrameError, Framing, Id, IdFormat, JsonRpcError, NullId, OldResponses, Policy, RequestId,
-    ScalarParams,
+    ScalarParams, StatusError,
 };
 pub use serde_json::value::RawValue;
 

@@ -1,18 +1,20 @@
-//! Why bytes are not a valid message.
+//! Reasons why bytes are not a valid message.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use super::member::Member;
 use crate::error::{ErrorCode, JsonRpcError};
 use crate::policy::ErrorDetail;
 use crate::scan::{Kind, SyntaxError};
 
-/// Why bytes are not a valid message.
+/// Reason why bytes are not a valid message.
 ///
-/// Always recoverable: the frame was bad, the connection is not. Answer with
-/// [`to_wire`](Self::to_wire) where an answer is owed, and read on.
+/// Always recoverable: only this frame is bad. Answer with [`to_wire`](Self::to_wire)
+/// if [`Invalid::wants_answer`](crate::decode::Invalid::wants_answer), and read the
+/// next frame.
 ///
 /// ```
 /// use caudal_core::JsonRpcRequest;
@@ -28,64 +30,64 @@ pub enum DecodeError {
     /// The text is not JSON.
     #[error("not JSON at byte {offset}: {error}")]
     Syntax {
-        /// Where, in bytes from the start of the message.
+        /// Bytes from the start of the message.
         offset: usize,
-        /// What is wrong there.
+        /// Fault at that place.
         error: SyntaxError,
     },
     /// The bytes are not UTF-8.
     #[error("not UTF-8 at byte {offset}")]
     Utf8 {
-        /// Where, in bytes from the start of the message.
+        /// Bytes from the start of the message.
         offset: usize,
     },
     /// The message is longer than the limit.
     #[error("the message is larger than {limit} bytes")]
     TooLarge {
-        /// The limit in bytes.
+        /// Limit in bytes.
         limit: usize,
     },
     /// Arrays and objects are nested deeper than the limit.
     #[error("nested deeper than {limit} levels")]
     TooDeep {
-        /// The limit in levels.
+        /// Limit in levels.
         limit: usize,
     },
-    /// A batch must have an entry.
+    /// The batch has no entry.
     #[error("the batch is empty")]
     EmptyBatch,
     /// The batch has more entries than the limit.
     #[error("the batch has more than {limit} entries")]
     BatchTooLong {
-        /// The limit in entries.
+        /// Limit in entries.
         limit: usize,
     },
-    /// A message, or an entry of a batch, must be an object.
+    /// The message, or an entry of a batch, is not an object.
     #[error("a message must be an object, found {found}")]
     NotAnObject {
-        /// What stands there instead.
+        /// Value that was found instead.
         found: Found,
     },
-    /// A member that must be there is not.
+    /// A required member is missing.
     #[error("{member} is missing")]
     Missing {
-        /// Which one.
+        /// Name of the member.
         member: Member,
     },
     /// A member has the wrong type.
     #[error("{member} must be {expected}, found {found}")]
     WrongType {
-        /// Which one.
+        /// Name of the member.
         member: Member,
-        /// What it must be.
+        /// Type that it must have.
         expected: &'static str,
-        /// What it is.
+        /// Value that was found.
         found: Found,
     },
     /// `jsonrpc` is not `"2.0"`.
     #[error("`jsonrpc` must be the string \"2.0\", found {found}")]
     WrongVersion {
-        /// What it is.
+        /// Value that was found.
         found: Found,
     },
     /// `method` is empty or only white space.
@@ -94,47 +96,59 @@ pub enum DecodeError {
     /// `id` is longer than the limit.
     #[error("`id` is {length} bytes long, the limit is {limit}")]
     IdTooLong {
-        /// Its length in bytes of JSON text.
+        /// Length of the id in bytes of JSON text.
         length: usize,
-        /// The limit.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// `id` is null and the policy forbids that.
+    /// `id` is null, and the policy forbids that.
     #[error("`id` must not be null")]
     NullId,
     /// A member of the envelope appears more than once.
     #[error("{member} appears more than once")]
     Duplicate {
-        /// Which one.
+        /// Name of the member.
         member: Member,
     },
-    /// A member that the specification does not know, and the policy forbids.
+    /// The specification does not define this member, and the policy forbids others.
     #[error("unknown member {name:?}")]
     UnknownMember {
-        /// Its name, cut if it is long.
+        /// Name of the member, shortened if it is long.
         name: Box<str>,
     },
-    /// A response must have one of the two.
+    /// A response has neither `result` nor `error`.
     #[error("a response must have `result` or `error`")]
     NoOutcome,
-    /// A response must not have both, unless one is null and
-    /// [`Policy::old_responses`](crate::Policy::old_responses) accepts that.
+    /// A response has both `result` and `error`. If one of them is null,
+    /// [`Policy::old_responses`](crate::Policy::old_responses) can accept it.
     #[error("a response must not have both `result` and `error`")]
     TwoOutcomes,
-    /// A message of this type must not have that member.
+    /// A message of this type must not have this member.
     #[error("a {kind} must not have {member}")]
     Forbidden {
-        /// The type of message that was expected.
+        /// Type of the message that was expected.
         kind: &'static str,
-        /// The member that makes it another.
+        /// Member that belongs to another type.
         member: Member,
     },
 }
 
 impl DecodeError {
-    /// The code with which it is answered, if it is answered.
+    pub(super) const fn missing(member: Member) -> Self {
+        Self::Missing { member }
+    }
+
+    pub(super) fn wrong_type(member: Member, expected: &'static str, raw: &str) -> Self {
+        Self::WrongType {
+            member,
+            expected,
+            found: Found::raw(raw),
+        }
+    }
+
+    /// Returns the code of the error response.
     ///
-    /// Scalar params are the one fault whose code the policy chooses; see
+    /// For scalar params the policy chooses the code; see
     /// [`Invalid::code`](crate::decode::Invalid::code).
     ///
     /// ```
@@ -150,7 +164,7 @@ impl DecodeError {
         }
     }
 
-    /// The member at fault, if it is one member's fault.
+    /// Returns the member at fault, if the fault is in a single member.
     ///
     /// ```
     /// use caudal_core::{DecodeError, Member};
@@ -171,18 +185,18 @@ impl DecodeError {
         }
     }
 
-    /// The error object that tells the sender.
+    /// Returns the error object to send.
     ///
     /// ```
     /// use caudal_core::{DecodeError, ErrorDetail};
     ///
-    /// let told = DecodeError::BlankMethod.to_wire(ErrorDetail::Full);
-    /// assert_eq!(told.message, "Invalid Request: `method` must not be blank");
-    /// assert_eq!(told.data.unwrap()["field"], "method");
+    /// let full = DecodeError::BlankMethod.to_wire(ErrorDetail::Full);
+    /// assert_eq!(full.message, "Invalid Request: `method` must not be blank");
+    /// assert_eq!(full.data.unwrap()["field"], "method");
     ///
-    /// let bare = DecodeError::BlankMethod.to_wire(ErrorDetail::Minimal);
-    /// assert_eq!(bare.message, "Invalid Request");
-    /// assert_eq!(bare.data, None);
+    /// let minimal = DecodeError::BlankMethod.to_wire(ErrorDetail::Minimal);
+    /// assert_eq!(minimal.message, "Invalid Request");
+    /// assert_eq!(minimal.data, None);
     /// ```
     #[must_use]
     pub fn to_wire(&self, detail: ErrorDetail) -> JsonRpcError {
@@ -226,90 +240,7 @@ impl DecodeError {
     const TOO_LARGE: &'static str = "Request payload too large";
 }
 
-/// A member of a message that the specification names.
-///
-/// ```
-/// use caudal_core::Member;
-///
-/// assert_eq!(Member::Id.to_string(), "`id`");
-/// assert_eq!(Member::Code.name(), "error.code");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Member {
-    /// `jsonrpc`
-    Version,
-    /// `id`
-    Id,
-    /// `method`
-    Method,
-    /// `params`
-    Params,
-    /// `result`
-    Result,
-    /// `error`
-    Error,
-    /// `code` of an error
-    Code,
-    /// `message` of an error
-    Message,
-    /// `data` of an error
-    Data,
-}
-
-impl Member {
-    /// Its path in the message.
-    ///
-    /// ```
-    /// assert_eq!(caudal_core::Member::Version.name(), "jsonrpc");
-    /// ```
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Version => "jsonrpc",
-            Self::Id => "id",
-            Self::Method => "method",
-            Self::Params => "params",
-            Self::Result => "result",
-            Self::Error => "error",
-            Self::Code => "error.code",
-            Self::Message => "error.message",
-            Self::Data => "error.data",
-        }
-    }
-
-    /// The member of the envelope with that name.
-    #[inline]
-    pub(crate) const fn of_envelope(name: &[u8]) -> Option<Self> {
-        Some(match name {
-            b"jsonrpc" => Self::Version,
-            b"id" => Self::Id,
-            b"method" => Self::Method,
-            b"params" => Self::Params,
-            b"result" => Self::Result,
-            b"error" => Self::Error,
-            _ => return None,
-        })
-    }
-
-    /// The member of an error object with that name.
-    pub(crate) const fn of_error(name: &[u8]) -> Option<Self> {
-        Some(match name {
-            b"code" => Self::Code,
-            b"message" => Self::Message,
-            b"data" => Self::Data,
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`", self.name())
-    }
-}
-
-/// What stood where something else was expected, in words.
+/// Description of a value that was found where another was expected.
 ///
 /// ```
 /// use caudal_core::{DecodeError, RequestId};
@@ -322,11 +253,11 @@ impl fmt::Display for Member {
 pub struct Found(Box<str>);
 
 impl Found {
-    /// How much of a scalar is shown.
+    /// Maximum characters of a scalar that are shown.
     const SHOWN: usize = 40;
 
     pub(crate) fn raw(text: &str) -> Self {
-        let what = match Kind::of(text) {
+        let description = match Kind::of(text) {
             Kind::Object => "an object".into(),
             Kind::Array => "an array".into(),
             Kind::Null => "null".into(),
@@ -334,7 +265,7 @@ impl Found {
             Kind::Number => format!("the number {}", cut(text, Self::SHOWN)).into(),
             Kind::String => format!("the string {}", cut(text, Self::SHOWN)).into(),
         };
-        Self(what)
+        Self(description)
     }
 
     pub(crate) fn value(value: &Value) -> Self {
@@ -352,7 +283,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// At most `limit` characters of `text`, with an ellipsis if it was longer.
+/// Shortens `text` to `limit` characters and an ellipsis.
 pub(crate) fn cut(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! Where messages are written, and how what fails half-way is taken back.
+//! Buffers and ids that messages are written with.
 
 use std::io;
 
@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::EncodeError;
 use crate::decode::Id;
-use crate::id::RequestId;
+use crate::raw_json::RawJson;
+use crate::request_id::RequestId;
 
-/// A buffer that messages are appended to: `Vec<u8>` or [`BytesMut`].
+/// Buffer to append messages to: `Vec<u8>` or [`BytesMut`].
 ///
 /// ```
 /// use caudal_core::{Id, encode};
@@ -21,12 +22,12 @@ use crate::id::RequestId;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "messages cannot be appended to `{Self}`",
-    note = "they are appended to a `Vec<u8>` or a `BytesMut`"
+    note = "use a `Vec<u8>` or a `BytesMut`"
 )]
 pub trait Output: sealed::Output {}
 impl<B: sealed::Output> Output for B {}
 
-/// An id that can be written: a request's own [`Id`], a [`RequestId`], or the
+/// Id that can be written: the [`Id`] of a decoded request, a [`RequestId`], or the
 /// [`CallId`](crate::CallId) of an outgoing call.
 ///
 /// ```
@@ -39,7 +40,7 @@ impl<B: sealed::Output> Output for B {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be written as an id",
-    note = "use a request's own `Id`, `&RequestId::from(…)`, or the `CallId` of a pending call"
+    note = "use the `Id` of a decoded request, `&RequestId::from(…)`, or the `CallId` of an outgoing call"
 )]
 pub trait WireId: sealed::WireId + Copy {}
 impl<I: sealed::WireId + Copy> WireId for I {}
@@ -126,16 +127,15 @@ pub(super) fn put_value<B: Output, T: Serialize + ?Sized>(
     serde_json::to_writer(Writer(out), value).map_err(EncodeError::Value)
 }
 
-/// Appends a value whose own `Serialize` cannot fail: an integer, a string, a
-/// `Value`.
+/// Appends a value whose `Serialize` cannot fail: an integer, a string, a `Value`.
 #[inline]
 pub(crate) fn put_plain<B: Output, T: Serialize + ?Sized>(out: &mut B, value: &T) {
     let written = put_value(out, value);
-    debug_assert!(written.is_ok(), "it is written into memory");
+    debug_assert!(written.is_ok(), "a buffer in memory takes every byte");
 }
 
-/// Runs `write`; unless it succeeds, cuts `out` back to what it was. A panic
-/// in somebody's `Serialize` is no success either.
+/// Runs `write`, and truncates `out` to its length before if that fails or panics, as
+/// somebody's `Serialize` may.
 #[inline]
 pub(crate) fn or_restore<B: Output, E>(
     out: &mut B,
@@ -150,9 +150,16 @@ pub(crate) fn or_restore<B: Output, E>(
     let start = out.length();
     let mut restore = Restore(out, start);
     write(restore.0)?;
-    // What is there now stays there.
+    // Success: the new length stays.
     restore.1 = restore.0.length();
     Ok(())
+}
+
+/// Reserves room for `raw` and the message around it, so that the last brace of a large
+/// message does not double the buffer.
+pub(super) fn make_room<B: Output>(out: &mut B, raw: RawJson<'_>) {
+    const AROUND: usize = 128;
+    out.make_room(raw.as_str().len() + AROUND);
 }
 
 #[cfg(test)]
@@ -162,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_writes_piece_by_piece_is_taken_in_whole() {
+    fn a_value_that_is_written_in_pieces_is_appended_whole() {
         let mut out = BytesMut::from("[");
         let mut writer = Writer(&mut out);
         assert_eq!(writer.write(b"1,").unwrap(), 2);

@@ -1,14 +1,15 @@
-//! A message that is serialised once and written many times.
+//! Messages that are serialised once and written many times.
 
 use serde::Serialize;
 
 use super::output::{or_restore, put_value};
-use super::{EncodeError, Output, WireId, put_call_head, put_method_and_params};
+use super::request::{put_call_head, put_method_and_params};
+use super::{EncodeError, Output, WireId};
 
-/// A method and its params, serialised before their id is known.
+/// Method and params, serialised before the id is known.
 ///
-/// Made by [`prepare`]. It can be written many times: to many connections, or
-/// again under another id.
+/// [`prepare`] creates it. It can be written many times: to many connections, or
+/// again with another id.
 ///
 /// ```
 /// use caudal_core::{RequestId, encode};
@@ -56,10 +57,10 @@ impl Prepared<'_> {
     }
 }
 
-/// Serialises a method and its params into `scratch`, whose old content goes.
+/// Serialises a method and its params into `scratch`, and drops its old content.
 ///
 /// # Errors
-/// As [`call`](super::call).
+/// The same as for [`call`](super::call).
 ///
 /// ```
 /// # use caudal_core::{EncodeError, encode};

@@ -1,4 +1,4 @@
-//! How a call of ours can end without a result.
+//! Failures of calls of ours, and the reasons why connections end.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,11 +7,30 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::code::{CodeClass, ErrorCode};
-use super::wire::JsonRpcError;
+use super::json_rpc_error::JsonRpcError;
+use super::status::StatusError;
 use crate::decode::DecodeError;
 use crate::encode::EncodeError;
 
-/// Why a call of ours has no result.
+/// Failure of a call of ours.
+///
+/// The same failure is the same variant on every transport. Only
+/// [`Remote`](Self::Remote) was sent by the other side as JSON-RPC; all others were found
+/// out on this side.
+///
+/// | variant | may have run | what to do |
+/// |---|---|---|
+/// | [`Remote`](Self::Remote) | depends on the code | read the code and the data |
+/// | [`Timeout`](Self::Timeout), [`Cancelled`](Self::Cancelled) | yes | repeat it only if it is idempotent |
+/// | [`Closed`](Self::Closed) | yes | the connection was lost: repeat it only if it is idempotent |
+/// | [`AlreadyClosed`](Self::AlreadyClosed) | no | the server was not reached: try again later |
+/// | [`Refused`](Self::Refused) | no | mend the credentials |
+/// | [`UnexpectedResponse`](Self::UnexpectedResponse) | depends on the status | check the address, or wait as `retry_after` says |
+/// | [`TooManyPending`](Self::TooManyPending) | no | wait for answers |
+/// | [`Encode`](Self::Encode) | no | mend the params |
+/// | [`Response`](Self::Response), [`Result`](Self::Result) | yes | the two sides do not agree |
+/// | [`TooLarge`](Self::TooLarge), [`NoRoom`](Self::NoRoom) | yes | ask for less, or raise the limit |
+/// | [`OutputFull`](Self::OutputFull) | no | wait until the other side has read |
 ///
 /// ```
 /// use caudal_core::{CallError, CloseReason};
@@ -22,8 +41,8 @@ use crate::encode::EncodeError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The other side answered with an error, or a transport has made one of what it saw
-    /// instead. It is told in full: it is no [`source`](StdError::source).
+    /// The other side answered with an error. It is shown in full: it is no
+    /// [`source`](StdError::source).
     #[error("the call failed: {0}")]
     Remote(JsonRpcError),
     /// No answer came in time. The call may still have run.
@@ -32,16 +51,34 @@ pub enum CallError {
     /// The call was cancelled here.
     #[error("the call was cancelled")]
     Cancelled,
-    /// The connection was closed while the call waited. It may have run.
+    /// The connection was lost or closed while the call waited. It may have run.
+    ///
+    /// Over plain `http://` that is the connection of its POST alone, and
+    /// [`is_fatal`](Self::is_fatal) is false.
     #[error("the connection is closed")]
     Closed(#[source] CloseReason),
-    /// The connection was closed before the call was made; nothing was sent.
-    #[error("the connection was already closed")]
+    /// There was no connection to send the call on, and nothing was sent: the peer was
+    /// closed before, or the server could not be reached.
+    #[error("there is no connection to send the call on")]
     AlreadyClosed(#[source] CloseReason),
+    /// The HTTP server did not accept the credentials (401, 403), or a proxy did not (407).
+    #[error("access was refused")]
+    Refused(#[source] Box<StatusError>),
+    /// The HTTP response carries no JSON-RPC answer to the call: its status says why, or
+    /// its body is something else.
+    #[error("the response is not a JSON-RPC answer")]
+    UnexpectedResponse(#[source] Box<StatusError>),
     /// More calls wait for an answer than the connection allows.
     #[error("{limit} calls already wait for an answer")]
     TooManyPending {
         /// The limit.
+        limit: usize,
+    },
+    /// As much waits to be sent as the connection allows, and the message was not to wait;
+    /// nothing was sent.
+    #[error("{limit} bytes already wait to be sent")]
+    OutputFull {
+        /// The limit in bytes.
         limit: usize,
     },
     /// The call could not be written; nothing was sent.
@@ -51,40 +88,53 @@ pub enum CallError {
     #[error("the answer is not a valid response")]
     Response(#[from] DecodeError),
     /// The answer is larger than this side reads. The call has run; raise
-    /// [`Policy::max_message`](crate::Policy::max_message) to have such answers.
+    /// [`Policy::max_message`](crate::Policy::max_message) to have such answers. A
+    /// WebSocket ends after it; all other connections go on.
     #[error("the answer is larger than {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The answer was dropped as it arrived: all connections of this side together hold too
+    /// many bytes of incomplete messages. The call has run.
+    #[error("there was no room to receive the answer")]
+    NoRoom,
     /// The result does not have the type that the caller asked for.
     #[error("the result does not have the expected shape")]
     Result(#[source] serde_json::Error),
 }
 
 impl CallError {
-    /// Whether every further call on this connection will fail too.
+    /// Returns true if every further call of this peer will fail too.
     ///
-    /// - `false`: the connection is sound. A [`Timeout`](Self::Timeout) or a
+    /// - `false`: the peer can be used on. A [`Timeout`](Self::Timeout) or a
     ///   cancelled call may have run: repeat it only if it is idempotent.
-    ///   After [`TooManyPending`](Self::TooManyPending) wait for answers.
+    ///   After [`TooManyPending`](Self::TooManyPending) wait for answers. A connection that
+    ///   was lost and is replaced, as over plain `http://`, is not fatal either:
+    ///   [`CloseReason::is_temporary`].
     /// - `true`: connect again; [`CloseReason`] says why it ended.
     ///
     /// ```
-    /// use caudal_core::CallError;
+    /// use caudal_core::{CallError, CloseReason};
     ///
     /// assert!(!CallError::TooManyPending { limit: 1024 }.is_fatal());
+    /// assert!(!CallError::Closed(CloseReason::remote().temporary()).is_fatal());
     /// ```
     #[must_use]
     pub const fn is_fatal(&self) -> bool {
-        matches!(self, Self::Closed(_) | Self::AlreadyClosed(_))
+        match self {
+            Self::Closed(reason) | Self::AlreadyClosed(reason) => !reason.is_temporary(),
+            _ => false,
+        }
     }
 
-    /// Whether the call may have been carried out by the other side.
+    /// Returns true if the call may have been carried out by the other side.
     ///
-    /// It has not if it was never sent, or if the answer is -32700, -32600 or
-    /// -32601: by the specification nobody understood it, or there is no such
-    /// method. After -32602 it may have: a handler can find out half-way.
+    /// It has not if it was never sent, if access was refused, or if the answer is -32700,
+    /// -32600 or -32601: by the specification nobody understood it, or there is no such
+    /// method. After -32602 it may have: a handler can find out half-way. By a redirect or
+    /// a client error (3xx, 4xx) an HTTP server says that it has not carried it out; after
+    /// any other response it may have.
     ///
     /// ```
     /// use caudal_core::{CallError, JsonRpcError};
@@ -96,7 +146,12 @@ impl CallError {
     #[must_use]
     pub const fn may_have_run(&self) -> bool {
         match self {
-            Self::TooManyPending { .. } | Self::Encode(_) | Self::AlreadyClosed(_) => false,
+            Self::TooManyPending { .. }
+            | Self::OutputFull { .. }
+            | Self::Encode(_)
+            | Self::AlreadyClosed(_)
+            | Self::Refused(_) => false,
+            Self::UnexpectedResponse(response) => !matches!(response.status, 300..=499),
             Self::Remote(error) => !matches!(
                 error.code,
                 ErrorCode::PARSE_ERROR | ErrorCode::INVALID_REQUEST | ErrorCode::METHOD_NOT_FOUND
@@ -112,12 +167,12 @@ impl From<JsonRpcError> for CallError {
     }
 }
 
-/// What a handler answers when a call of its own fails.
+/// Answer of a handler when a call of its own fails.
 ///
 /// An error with a code of the application (any but -32768 to -32000) is passed on
 /// as it came. All others are about the call that failed and not about the one
 /// that is answered, so they become -32603, and `data.reason` tells what failed.
-/// Who passes everything on, as a proxy does, takes the error out:
+/// A proxy that passes everything on takes the error out:
 ///
 /// ```
 /// use caudal_core::{CallError, ErrorCode, JsonRpcError};
@@ -152,14 +207,14 @@ impl From<CallError> for JsonRpcError {
     }
 }
 
-/// What a handler answers when a message of its own could not be written.
+/// Answer of a handler when a message of its own could not be written.
 impl From<EncodeError> for JsonRpcError {
     fn from(error: EncodeError) -> Self {
         CallError::Encode(error).into()
     }
 }
 
-/// Why a connection ended; cheap to clone, one for every call that waited.
+/// Reason why a connection ended; cheap to clone, one for every call that waited.
 ///
 /// ```
 /// use caudal_core::CloseReason;
@@ -170,7 +225,10 @@ impl From<EncodeError> for JsonRpcError {
 /// assert_eq!(reason.source().unwrap().to_string(), "reset");
 /// ```
 #[derive(Clone, Debug)]
-pub struct CloseReason(Cause);
+pub struct CloseReason {
+    cause: Cause,
+    temporary: bool,
+}
 
 #[derive(Clone, Debug)]
 enum Cause {
@@ -181,6 +239,37 @@ enum Cause {
 }
 
 impl CloseReason {
+    const fn of(cause: Cause) -> Self {
+        Self {
+            cause,
+            temporary: false,
+        }
+    }
+
+    /// The same reason for a connection that its peer replaces: only the calls on it fail.
+    ///
+    /// ```
+    /// use caudal_core::{CallError, CloseReason};
+    ///
+    /// let reason = CloseReason::remote().temporary();
+    /// assert!(!CallError::Closed(reason).is_fatal());
+    /// ```
+    #[must_use]
+    pub const fn temporary(mut self) -> Self {
+        self.temporary = true;
+        self
+    }
+
+    /// Returns true if the peer replaces the connection, so that later calls may succeed.
+    ///
+    /// ```
+    /// assert!(!caudal_core::CloseReason::remote().is_temporary());
+    /// ```
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        self.temporary
+    }
+
     /// This side closed it.
     ///
     /// ```
@@ -188,7 +277,7 @@ impl CloseReason {
     /// ```
     #[must_use]
     pub const fn local() -> Self {
-        Self(Cause::Local(None))
+        Self::of(Cause::Local(None))
     }
 
     /// This side closed it, and there is more to say about that; it stays in
@@ -201,7 +290,7 @@ impl CloseReason {
     /// assert!(reason.is_local());
     /// ```
     pub fn local_with(cause: impl StdError + Send + Sync + 'static) -> Self {
-        Self(Cause::Local(Some(Arc::new(cause))))
+        Self::of(Cause::Local(Some(Arc::new(cause))))
     }
 
     /// The other side closed it in good order.
@@ -211,7 +300,7 @@ impl CloseReason {
     /// ```
     #[must_use]
     pub const fn remote() -> Self {
-        Self(Cause::Remote(None))
+        Self::of(Cause::Remote(None))
     }
 
     /// The other side closed it in good order, and there is more to say about
@@ -226,7 +315,7 @@ impl CloseReason {
     /// assert_eq!(reason.source().unwrap().to_string(), "exit status: 0");
     /// ```
     pub fn remote_with(cause: impl StdError + Send + Sync + 'static) -> Self {
-        Self(Cause::Remote(Some(Arc::new(cause))))
+        Self::of(Cause::Remote(Some(Arc::new(cause))))
     }
 
     /// It failed; the cause stays in [`source`](StdError::source).
@@ -234,11 +323,11 @@ impl CloseReason {
     /// ```
     /// use caudal_core::{CloseReason, FrameError};
     ///
-    /// let reason = CloseReason::failed(FrameError::MissingLength);
+    /// let reason = CloseReason::failed(FrameError::TwoLengths);
     /// assert!(!reason.is_local() && !reason.is_remote());
     /// ```
     pub fn failed(cause: impl StdError + Send + Sync + 'static) -> Self {
-        Self(Cause::Failed(Arc::new(cause)))
+        Self::of(Cause::Failed(Arc::new(cause)))
     }
 
     /// There never was one: the message came alone, so its sender cannot be called.
@@ -251,43 +340,43 @@ impl CloseReason {
     /// ```
     #[must_use]
     pub const fn nowhere() -> Self {
-        Self(Cause::Nowhere)
+        Self::of(Cause::Nowhere)
     }
 
-    /// Whether there never was a connection.
+    /// Returns true if there never was a connection.
     ///
     /// ```
     /// assert!(!caudal_core::CloseReason::local().is_nowhere());
     /// ```
     #[must_use]
     pub const fn is_nowhere(&self) -> bool {
-        matches!(self.0, Cause::Nowhere)
+        matches!(self.cause, Cause::Nowhere)
     }
 
-    /// Whether this side closed it.
+    /// Returns true if this side closed it.
     ///
     /// ```
     /// assert!(!caudal_core::CloseReason::remote().is_local());
     /// ```
     #[must_use]
     pub const fn is_local(&self) -> bool {
-        matches!(self.0, Cause::Local(_))
+        matches!(self.cause, Cause::Local(_))
     }
 
-    /// Whether the other side closed it in good order.
+    /// Returns true if the other side closed it in good order.
     ///
     /// ```
     /// assert!(!caudal_core::CloseReason::local().is_remote());
     /// ```
     #[must_use]
     pub const fn is_remote(&self) -> bool {
-        matches!(self.0, Cause::Remote(_))
+        matches!(self.cause, Cause::Remote(_))
     }
 }
 
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
+        f.write_str(match self.cause {
             Cause::Local(_) => "closed by this side",
             Cause::Remote(_) => "closed by the other side",
             Cause::Failed(_) => "the connection failed",
@@ -301,7 +390,7 @@ impl fmt::Display for CloseReason {
 
 impl StdError for CloseReason {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.0 {
+        match &self.cause {
             Cause::Failed(cause) | Cause::Local(Some(cause)) | Cause::Remote(Some(cause)) => {
                 Some(cause.as_ref())
             }

@@ -1,4 +1,4 @@
-//! Error codes: the standard ones by name, any integer by value.
+//! Error codes: named constants, and any other integer.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::decode::{DecodeError, Found, Member};
 
-/// The `code` of an error: any integer that fits `i64`.
+/// Code of an error: any integer that fits `i64`.
 ///
 /// ```
 /// use caudal_core::{CodeClass, ErrorCode};
@@ -21,7 +21,7 @@ use crate::decode::{DecodeError, Found, Member};
 #[serde(transparent)]
 pub struct ErrorCode(i64);
 
-/// Who may give an error code its meaning.
+/// Range of an error code.
 ///
 /// ```
 /// # use caudal_core::{CodeClass, ErrorCode};
@@ -31,13 +31,13 @@ pub struct ErrorCode(i64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CodeClass {
-    /// One of the five codes that the specification defines.
+    /// One of the five codes of the specification.
     Standard,
-    /// -32099 to -32000: free for the implementation of a server.
+    /// -32099 to -32000: for implementations of servers.
     Server,
-    /// The rest of -32768 to -32000: reserved by the specification.
+    /// The rest of -32768 to -32000: reserved.
     Reserved,
-    /// Every other integer: free for the application.
+    /// Every other integer: for the application.
     Application,
 }
 
@@ -72,14 +72,37 @@ impl ErrorCode {
     /// assert_eq!(caudal_core::ErrorCode::INTERNAL_ERROR.get(), -32603);
     /// ```
     pub const INTERNAL_ERROR: Self = Self(-32603);
-    /// -32000: more requests than the server takes at once.
+    /// -32000: the server has reached a limit and did not run the request. A later
+    /// try may succeed.
     ///
     /// ```
     /// assert_eq!(caudal_core::ErrorCode::SERVER_OVERLOADED.get(), -32000);
     /// ```
     pub const SERVER_OVERLOADED: Self = Self(-32000);
+    /// -32001: the handler took longer than its method may. It may have had effects.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::ErrorCode::REQUEST_TIMEOUT.get(), -32001);
+    /// ```
+    pub const REQUEST_TIMEOUT: Self = Self(-32001);
+    /// -32010: the server is shutting down and did not run the request. A new
+    /// connection may reach another instance.
+    ///
+    /// No other protocol uses this number: EIP-1474 has -32001 to -32006, LSP -32001,
+    /// -32002 and -32899 to -32800, MCP -32002 and -32099 to -32020.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::ErrorCode::SHUTTING_DOWN.get(), -32010);
+    /// ```
+    pub const SHUTTING_DOWN: Self = Self(-32010);
+    /// -32800: the caller cancelled the request; the `RequestCancelled` of LSP.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::ErrorCode::REQUEST_CANCELLED.get(), -32800);
+    /// ```
+    pub const REQUEST_CANCELLED: Self = Self(-32800);
 
-    /// The integer.
+    /// Returns the integer.
     ///
     /// ```
     /// # use caudal_core::ErrorCode;
@@ -90,7 +113,7 @@ impl ErrorCode {
         self.0
     }
 
-    /// The specification's text for a standard code.
+    /// Returns the specification's text for a standard code.
     ///
     /// ```
     /// # use caudal_core::ErrorCode;
@@ -109,7 +132,7 @@ impl ErrorCode {
         }
     }
 
-    /// Who may give this code its meaning.
+    /// Returns the range that the code belongs to.
     ///
     /// ```
     /// # use caudal_core::{CodeClass, ErrorCode};

@@ -1,4 +1,4 @@
-//! An internal failure: the cause stays here, its number travels.
+//! Internal errors: the cause is logged, a correlation id is sent.
 
 use std::backtrace::Backtrace;
 use std::error::Error as StdError;
@@ -6,14 +6,13 @@ use std::fmt;
 
 use serde_json::json;
 
-use super::wire::JsonRpcError;
+use super::json_rpc_error::JsonRpcError;
 use crate::entropy;
 
-/// An internal failure that is logged here and answered as -32603 there.
+/// Internal error that is logged locally and answered as -32603.
 ///
-/// The other side learns nothing of the inside but a [`CorrelationId`], under
-/// which the log has the rest: the cause with all its sources, and a backtrace
-/// where `RUST_BACKTRACE` asks for one.
+/// The other side gets only a [`CorrelationId`], which the log has too, beside the
+/// cause with all its sources, and a backtrace if `RUST_BACKTRACE` is set.
 ///
 /// ```
 /// use caudal_core::Incident;
@@ -23,7 +22,7 @@ use crate::entropy;
 /// let sent = incident.to_wire();
 /// assert_eq!(sent.message, "Internal error");
 /// assert_eq!(sent.data.unwrap()["correlation"], incident.correlation().to_string());
-/// // What is logged has the same id, and the cause as its source.
+/// // The log has the same id, and the cause as the source.
 /// assert_eq!(incident.to_string(), format!("internal error {}", incident.correlation()));
 /// assert_eq!(incident.source().unwrap().to_string(), "disk 7 is gone");
 /// ```
@@ -35,7 +34,7 @@ pub struct Incident {
 }
 
 impl Incident {
-    /// Records a failure under a new id.
+    /// Creates an incident with a new id; captures a backtrace.
     ///
     /// ```
     /// use caudal_core::Incident;
@@ -51,7 +50,7 @@ impl Incident {
         }
     }
 
-    /// The id that log and answer share.
+    /// Returns the id that the log and the response share.
     ///
     /// ```
     /// # use caudal_core::Incident;
@@ -62,7 +61,7 @@ impl Incident {
         self.correlation
     }
 
-    /// Where it was recorded, if `RUST_BACKTRACE` asked for it.
+    /// Returns the backtrace of the creation, if `RUST_BACKTRACE` is set.
     ///
     /// ```
     /// # use caudal_core::Incident;
@@ -73,7 +72,7 @@ impl Incident {
         &self.backtrace
     }
 
-    /// What the other side is told.
+    /// Returns the error to send.
     ///
     /// ```
     /// # use caudal_core::Incident;
@@ -100,7 +99,7 @@ impl StdError for Incident {
     }
 }
 
-/// A random number that links what is logged to what is sent.
+/// Random number that links a log entry to the error that was sent.
 ///
 /// ```
 /// use caudal_core::Incident;
@@ -122,7 +121,7 @@ impl fmt::Display for CorrelationId {
     }
 }
 
-/// As it is sent, so that any log can be searched for it.
+/// Formats the id as it is sent, so that every log can be searched for it.
 impl fmt::Debug for CorrelationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,32 +1,35 @@
-//! Two families of errors that never mix.
+//! Errors: those that are sent and those that happen locally.
 //!
-//! [`JsonRpcError`] is what travelled: the `error` member of a response, data
-//! that somebody sent. [`CallError`], [`DecodeError`](crate::DecodeError),
+//! [`JsonRpcError`] is the `error` member of a response: data that one side sends to
+//! the other. [`CallError`], [`DecodeError`](crate::DecodeError),
 //! [`EncodeError`](crate::EncodeError) and [`FrameError`](crate::FrameError)
-//! are what happened here. An [`Incident`] stands between the two: it keeps
-//! the cause here and sends a correlation id there.
+//! are local errors. An [`Incident`] connects the two: its cause is logged locally, and
+//! a correlation id is sent.
 //!
 //! | error | recoverable | what to do |
 //! |---|---|---|
-//! | `DecodeError` | always | answer it where an answer is owed, read the next frame |
-//! | `EncodeError` | always | nothing was written; mend the value |
-//! | `FrameError` | ask [`is_fatal`](crate::FrameError::is_fatal) | go on reading, or close the connection |
-//! | `CallError` | ask [`is_fatal`](CallError::is_fatal) | call again, or connect again |
+//! | `DecodeError` | always | send it if an answer is expected, read the next frame |
+//! | `EncodeError` | always | nothing was written; correct the value |
+//! | `FrameError` | see [`is_fatal`](crate::FrameError::is_fatal) | read on, or close the connection |
+//! | `CallError` | see [`is_fatal`](CallError::is_fatal) | call again, or connect again |
 //!
 //! ```
 //! use caudal_core::error::{CallError, JsonRpcError};
 //!
 //! let error = CallError::from(JsonRpcError::new(1001, "out of stock"));
-//! assert!(!error.is_fatal()); // the connection is sound
+//! assert!(!error.is_fatal()); // the connection still works
 //! ```
 
 mod call;
 mod code;
+mod display;
 mod incident;
+mod json_rpc_error;
 mod params;
-mod wire;
+mod status;
 
 pub use call::{CallError, CloseReason};
 pub use code::{CodeClass, ErrorCode};
 pub use incident::{CorrelationId, Incident};
-pub use wire::JsonRpcError;
+pub use json_rpc_error::JsonRpcError;
+pub use status::StatusError;

@@ -1,4 +1,4 @@
-//! What is wrong with params, in words for who sent them.
+//! Explains to the sender why params do not fit.
 
 use std::cell::Cell;
 
@@ -7,12 +7,12 @@ use serde::de::value::Error;
 use serde::de::{Deserializer, Error as _, IgnoredAny, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::wire::JsonRpcError;
-use crate::raw::RawJson;
+use super::json_rpc_error::JsonRpcError;
+use crate::raw_json::RawJson;
 use crate::scan::Kind;
 
 impl JsonRpcError {
-    /// -32602 whose data says why `params` could not be read as `T`.
+    /// Creates -32602 whose data says why `params` could not be read as `T`.
     ///
     /// ```
     /// use caudal_core::{JsonRpcError, RawJson};
@@ -37,7 +37,7 @@ impl JsonRpcError {
 }
 
 fn reason(params: RawJson<'_>, shape: Shape, error: &serde_json::Error) -> String {
-    // Elements of no size take no memory.
+    // `IgnoredAny` has no size, so the vector takes no memory.
     let found = || params.read().map_or(0, |all: Vec<IgnoredAny>| all.len());
     match (shape, params.kind()) {
         (Shape::Tuple(wanted), Kind::Object) => {
@@ -55,20 +55,20 @@ fn reason(params: RawJson<'_>, shape: Shape, error: &serde_json::Error) -> Strin
     }
 }
 
-/// The text of an error without its line and column, which count from a place that
-/// the sender does not know.
+/// Removes line and column from the text of an error: they count from the start of the
+/// params, which the sender does not know.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     match text.strip_suffix(&place).unwrap_or(&text) {
-        // Valid JSON leads to these only if somebody's type stops reading early.
+        // Valid JSON causes these only if a type stops reading early.
         "trailing characters" => "an array has more elements than expected".to_owned(),
         "trailing comma" => "an object has more members than expected".to_owned(),
         text => text.to_owned(),
     }
 }
 
-/// What a type wants to be read from.
+/// JSON value that a type is read from.
 #[derive(Clone, Copy)]
 enum Shape {
     Tuple(usize),
@@ -79,14 +79,14 @@ enum Shape {
 impl Shape {
     fn of<'de, T: Deserialize<'de>>() -> Self {
         let shape = Cell::new(Self::Other);
-        // It fails in any case: there is nothing to read.
+        // Always an error: there is nothing to read.
         let _ = T::deserialize(Probe(&shape, 8));
         shape.get()
     }
 }
 
-/// Hears what a type asks for, and gives it nothing. The number bounds types that
-/// contain themselves.
+/// Deserializer that records which shape a type asks for, and then fails. The number
+/// limits the depth of types that contain themselves.
 struct Probe<'s>(&'s Cell<Shape>, u8);
 
 impl Probe<'_> {

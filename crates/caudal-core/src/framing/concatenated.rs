@@ -1,31 +1,30 @@
-//! Bare JSON values, one after the other.
+//! Concatenated JSON values.
 //!
-//! Objects, arrays and strings end where they close. Anything else (a number,
-//! a word, rubbish) ends at white space or where one of those begins. What
-//! cannot be JSON ends its frame at once, so that the next one is found: a
-//! closing bracket of the wrong kind, a line break inside a string, and an
-//! object or array where none can stand. A value that is cut short therefore
-//! costs itself, and the next one if it can be taken for a part of it; a stray
-//! quote costs what follows it up to the next line break.
+//! Objects, arrays and strings end with their closing byte. Anything else (a number,
+//! a word, garbage) ends at white space or before one of those. Text that cannot be
+//! JSON ends the frame at once, so that the next one is found: a closing bracket of the
+//! wrong kind, a line break inside a string, and an object or array in a wrong place. A
+//! truncated value therefore costs itself, and the next one if that may be part of it; a
+//! stray quote costs the text up to the next line break.
 
 use super::{FrameError, Step};
 use crate::scan::Nesting;
 
-/// The state between two looks at the buffer.
+/// State between two calls of `step`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Concatenated {
-    /// How much of the buffer has been looked at.
+    /// Number of bytes of the buffer that were read.
     searched: usize,
-    /// How much of the value has been looked at.
+    /// Number of bytes of the value that were read.
     length: usize,
     within: Within,
     nesting: Nesting,
-    /// The containers opened behind the limit: only counted, since a value
-    /// that is too large must not take memory.
+    /// Containers opened behind the limit. They are only counted, since an oversized
+    /// value must not take memory.
     uncounted: usize,
-    /// What an innermost container waits for.
+    /// Token that the innermost container expects.
     expects: Expects,
-    /// Whether an oversized value is being skipped.
+    /// True while an oversized value is skipped.
     skipping: bool,
 }
 
@@ -37,26 +36,26 @@ enum Within {
     /// Inside an object or array.
     Container,
     String,
-    /// Behind a backslash in a string.
+    /// After a backslash in a string.
     Escape,
-    /// Inside a value that nothing closes.
+    /// Inside a value without a closing byte.
     Word,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Expects {
-    /// An element, or a member's value.
+    /// An element, or the value of a member.
     #[default]
     Value,
-    /// A member's name.
+    /// The name of a member.
     Name,
     /// A colon, a comma or the end.
     Mark,
 }
 
-/// What a byte is to the value at hand.
+/// Relation of a byte to the current value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum Boundary {
     Inside,
     EndsHere,
     EndedBefore,
@@ -73,10 +72,10 @@ impl Concatenated {
         let unread = buffer.get(self.searched..).unwrap_or_default();
         for (offset, byte) in unread.iter().enumerate() {
             let at = self.searched + offset;
-            match self.look(*byte, self.length >= limit) {
-                Look::Inside => self.length += 1,
-                Look::EndsHere => return self.frame(at + 1, limit),
-                Look::EndedBefore => return self.frame(at, limit),
+            match self.read_byte(*byte, self.length >= limit) {
+                Boundary::Inside => self.length += 1,
+                Boundary::EndsHere => return self.frame(at + 1, limit),
+                Boundary::EndedBefore => return self.frame(at, limit),
             }
         }
         if self.skipping || buffer.len() > limit {
@@ -92,7 +91,7 @@ impl Concatenated {
         Step::Wait { used: 0 }
     }
 
-    /// The last value may be one that nothing closes, or an unfinished one.
+    /// Takes the last value, which may be unfinished or have no closing byte.
     pub(super) fn finish(&mut self, buffer: &[u8], limit: usize) -> Step {
         match self.within {
             Within::Gap => Step::Wait { used: buffer.len() },
@@ -100,7 +99,14 @@ impl Concatenated {
         }
     }
 
-    /// Whether no value has begun.
+    /// Skips the value that has begun. Brackets that open from now on are only counted.
+    pub(super) fn refuse(&mut self, limit: usize) {
+        self.searched = 0;
+        self.length = self.length.max(limit);
+        self.skipping = true;
+    }
+
+    /// Returns true if no value has begun.
     pub(super) fn is_idle(&self) -> bool {
         self.within == Within::Gap
     }
@@ -125,21 +131,21 @@ impl Concatenated {
         }
     }
 
-    /// Moves over one byte; `over` says that the value is past its limit.
-    fn look(&mut self, byte: u8, over: bool) -> Look {
+    /// Reads one byte; `over` is true if the value is beyond the limit.
+    fn read_byte(&mut self, byte: u8, over: bool) -> Boundary {
         match self.within {
             Within::Gap => {
                 self.begin(byte);
-                Look::Inside
+                Boundary::Inside
             }
             Within::Word => match byte {
-                b'{' | b'[' | b'"' => Look::EndedBefore,
-                _ if is_space(byte) => Look::EndedBefore,
-                _ => Look::Inside,
+                b'{' | b'[' | b'"' => Boundary::EndedBefore,
+                _ if is_space(byte) => Boundary::EndedBefore,
+                _ => Boundary::Inside,
             },
             Within::Escape => {
                 self.within = Within::String;
-                Look::Inside
+                Boundary::Inside
             }
             Within::String => self.in_string(byte),
             Within::Container => self.in_container(byte, over),
@@ -157,21 +163,21 @@ impl Concatenated {
         }
     }
 
-    fn in_string(&mut self, byte: u8) -> Look {
+    fn in_string(&mut self, byte: u8) -> Boundary {
         match byte {
             b'\\' => self.within = Within::Escape,
-            b'\n' => return Look::EndsHere,
-            b'"' if self.nesting.depth() == 0 => return Look::EndsHere,
+            b'\n' => return Boundary::EndsHere,
+            b'"' if self.nesting.depth() == 0 => return Boundary::EndsHere,
             b'"' => self.within = Within::Container,
             _ => {}
         }
-        Look::Inside
+        Boundary::Inside
     }
 
-    fn in_container(&mut self, byte: u8, over: bool) -> Look {
+    fn in_container(&mut self, byte: u8, over: bool) -> Boundary {
         match byte {
             _ if is_space(byte) => {}
-            b'{' | b'[' if self.expects != Expects::Value => return Look::EndedBefore,
+            b'{' | b'[' if self.expects != Expects::Value => return Boundary::EndedBefore,
             b'{' | b'[' => self.open(byte, over),
             b'}' | b']' => return self.close(byte),
             b',' if self.uncounted == 0 && self.nesting.in_object() => self.expects = Expects::Name,
@@ -182,7 +188,7 @@ impl Concatenated {
             }
             _ => self.expects = Expects::Mark,
         }
-        Look::Inside
+        Boundary::Inside
     }
 
     fn open(&mut self, byte: u8, over: bool) {
@@ -197,20 +203,20 @@ impl Concatenated {
         };
     }
 
-    fn close(&mut self, byte: u8) -> Look {
+    fn close(&mut self, byte: u8) -> Boundary {
         self.expects = Expects::Mark;
         if self.uncounted > 0 {
             self.uncounted -= 1;
-            return Look::Inside;
+            return Boundary::Inside;
         }
         if self.nesting.in_object() != (byte == b'}') {
-            return Look::EndsHere;
+            return Boundary::EndsHere;
         }
         self.nesting.close();
         if self.nesting.depth() == 0 {
-            Look::EndsHere
+            Boundary::EndsHere
         } else {
-            Look::Inside
+            Boundary::Inside
         }
     }
 }

@@ -8,6 +8,14 @@
 //! line that does not begin with a header's name and a colon is a print that
 //! went astray: it is reported and dropped. That is safe, because no JSON
 //! string can hold a raw line break, so no content can pass for a header line.
+//!
+//! `Content-Length: N` at the end of a line is that header wherever on the line
+//! it begins: behind a print without a line break, or behind a body of unknown
+//! length. The print is reported like a stray line. `X-Content-Length` is
+//! another header.
+//!
+//! A block of headers without a length is reported once. What follows is
+//! dropped up to the next `Content-Length`.
 
 use memchr::memchr;
 
@@ -22,6 +30,8 @@ const MAX_LINE: usize = 8 * 1024;
 /// wait for ever.
 const MAX_SKIPPED: u64 = u32::MAX as u64;
 
+const LENGTH: &[u8] = b"content-length";
+
 /// How much of a header is shown in an error.
 const SHOWN: usize = 64;
 
@@ -31,8 +41,8 @@ pub(super) struct Header {
     stage: Stage,
     /// Whether a header that we know has begun a frame.
     begun: bool,
-    /// Whether any line has come since the last frame.
-    lines: bool,
+    /// The lines that have come since the last frame or blank line.
+    seen: Seen,
     /// How much of the current header line holds no newline.
     searched: usize,
     length: Option<u64>,
@@ -48,6 +58,20 @@ enum Stage {
     /// A body that is too large, which is reported when its first bytes are there.
     TooLarge(u64),
     Skip(u64),
+    /// Everything up to the next `Content-Length`. `cut` says that the first part of
+    /// the current line was dropped already.
+    Seek {
+        cut: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Seen {
+    #[default]
+    Nothing,
+    /// Stray lines only, each of which was reported.
+    Stray,
+    Header,
 }
 
 impl Header {
@@ -83,6 +107,7 @@ impl Header {
                 let used = usize::try_from(left).unwrap_or(buffer.len());
                 Step::Skip { used }
             }
+            Stage::Seek { cut } => self.seek(buffer, cut),
         }
     }
 
@@ -92,7 +117,7 @@ impl Header {
         if let Stage::TooLarge(length) = self.stage {
             return self.too_large(length, used, limit);
         }
-        if self.is_idle() && buffer.trim_ascii().is_empty() {
+        if self.is_seeking() || self.is_idle() && buffer.trim_ascii().is_empty() {
             Step::Wait { used }
         } else {
             let error = FrameError::Truncated;
@@ -108,16 +133,32 @@ impl Header {
         Step::Fault { error, used: head }
     }
 
+    /// Skips the body that has begun, of which `have` bytes are there; returns whether one
+    /// has.
+    pub(super) const fn refuse(&mut self, have: usize) -> bool {
+        match self.stage {
+            Stage::Body(length) => self.stage = Stage::Skip(length.saturating_sub(have) as u64),
+            Stage::TooLarge(length) => self.stage = Stage::Skip(length.saturating_sub(have as u64)),
+            Stage::Headers | Stage::Skip(_) | Stage::Seek { .. } => return false,
+        }
+        true
+    }
+
     /// Whether no frame has begun.
     pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Headers && !self.begun
+    }
+
+    /// Whether bytes are dropped up to the next `Content-Length`. They belong to no frame.
+    pub(super) fn is_seeking(&self) -> bool {
+        matches!(self.stage, Stage::Seek { .. })
     }
 
     /// A frame as almost everybody writes it, and all of it is there: the length is its
     /// only header. Whatever differs in anything is read line by line.
     #[inline]
     fn whole(&self, buffer: &[u8], limit: usize) -> Option<Step> {
-        if self.begun || self.lines || self.searched > 0 {
+        if self.begun || self.seen != Seen::Nothing || self.searched > 0 {
             return None;
         }
         let length = buffer.strip_prefix(NAME)?;
@@ -155,33 +196,63 @@ impl Header {
         self.searched = 0;
         let line = buffer.get(..used).unwrap_or_default();
         if line.trim_ascii().is_empty() {
-            let lines = std::mem::take(&mut self.lines);
+            let seen = std::mem::take(&mut self.seen);
             // Whoever writes headers ends lines with `\r\n`, whoever prints
             // with `\n`.
-            let ends_headers = self.begun || lines && line.ends_with(b"\r\n");
+            let ends_headers = self.begun || seen != Seen::Nothing && line.ends_with(b"\r\n");
             return if ends_headers {
-                self.end_of_headers(used, limit)
+                self.end_of_headers(seen, used, limit)
             } else {
                 Step::Skip { used }
             };
         }
-        self.lines = true;
-        match self.header(line.trim_ascii()) {
-            Ok(()) => Step::Skip { used },
-            Err(error) => Step::Fault { error, used },
+        // A print that did not end its line is a line of its own.
+        let used = length_at(line).filter(|at| *at > 0).unwrap_or(used);
+        let line = line.get(..used).unwrap_or_default().trim_ascii();
+        match self.header(line) {
+            Ok(()) => {
+                self.seen = Seen::Header;
+                Step::Skip { used }
+            }
+            Err(error) => {
+                self.seen = self.seen.max(Seen::Stray);
+                Step::Fault { error, used }
+            }
         }
     }
 
+    /// Drops whole lines, and the first part of a line that is longer than any header.
+    fn seek(&mut self, buffer: &[u8], cut: bool) -> Step {
+        let unread = buffer.get(self.searched..).unwrap_or_default();
+        let Some(end) = memchr(b'\n', unread).map(|at| self.searched + at + 1) else {
+            let used = buffer.len().saturating_sub(MAX_LINE);
+            self.stage = Stage::Seek {
+                cut: cut || used > 0,
+            };
+            self.searched = buffer.len() - used;
+            return Step::Wait { used };
+        };
+        self.searched = 0;
+        let start = end.saturating_sub(MAX_LINE);
+        let line = buffer.get(start..end).unwrap_or_default();
+        let found = match cut || start > 0 {
+            true => length_behind(line),
+            false => length_at(line),
+        };
+        self.stage = match found {
+            Some(_) => Stage::Headers,
+            None => Stage::Seek { cut: false },
+        };
+        let used = found.map_or(end, |at| start + at);
+        Step::Skip { used }
+    }
+
     fn header(&mut self, line: &[u8]) -> Result<(), FrameError> {
-        let (name, value) = line.split_at(memchr(b':', line).unwrap_or(0));
-        let (name, value) = (
-            name.trim_ascii(),
-            value.get(1..).unwrap_or_default().trim_ascii(),
-        );
+        let (name, value) = name_and_value(line);
         if !is_name(name) {
             return Err(FrameError::StrayLine { line: shown(line) });
         }
-        if name.eq_ignore_ascii_case(b"content-length") {
+        if name.eq_ignore_ascii_case(LENGTH) {
             self.begun = true;
             if self.length.is_some() {
                 return Err(FrameError::TwoLengths);
@@ -195,10 +266,14 @@ impl Header {
         Ok(())
     }
 
-    fn end_of_headers(&mut self, used: usize, limit: usize) -> Step {
+    fn end_of_headers(&mut self, seen: Seen, used: usize, limit: usize) -> Step {
         self.begun = false;
         let charset = self.charset.take();
         let Some(length) = self.length.take() else {
+            self.stage = Stage::Seek { cut: false };
+            if seen != Seen::Header {
+                return Step::Skip { used };
+            }
             let error = FrameError::MissingLength;
             return Step::Fault { error, used };
         };
@@ -217,6 +292,35 @@ impl Header {
             None => Step::Skip { used },
         }
     }
+}
+
+/// The place on a line where a `Content-Length` header begins.
+fn length_at(line: &[u8]) -> Option<usize> {
+    let (name, _) = name_and_value(line);
+    match name.eq_ignore_ascii_case(LENGTH) {
+        true => Some(0),
+        false => length_behind(line),
+    }
+}
+
+/// The place on a line where a `Content-Length` header begins whose value ends the line.
+fn length_behind(line: &[u8]) -> Option<usize> {
+    let line = line.trim_ascii_end();
+    let digits = line.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let (line, digits) = line.split_at(line.len() - digits);
+    let line = line.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end();
+    let (before, name) = line.split_at(line.len().checked_sub(LENGTH.len())?);
+    let is_length = name.eq_ignore_ascii_case(LENGTH) && !before.ends_with(b"-");
+    (is_length && !digits.is_empty()).then_some(before.len())
+}
+
+/// A line's text before its first colon, and behind it.
+fn name_and_value(line: &[u8]) -> (&[u8], &[u8]) {
+    let (name, value) = line.split_at(memchr(b':', line).unwrap_or(0));
+    (
+        name.trim_ascii(),
+        value.get(1..).unwrap_or_default().trim_ascii(),
+    )
 }
 
 /// Whether it is a header's name: a token of RFC 9110.

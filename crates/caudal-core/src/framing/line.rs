@@ -1,19 +1,19 @@
 //! Newline-delimited frames.
 //!
 //! A line ends with `\n`; a `\r` before it belongs to the line end. Blank
-//! lines are passed over. U+2028 and other Unicode line ends are content.
+//! lines are skipped. U+2028 and other Unicode line ends are content.
 
 use memchr::{memchr, memchr2};
 
 use super::{FrameError, Step};
 use crate::encode::Output;
 
-/// The state between two looks at the buffer.
+/// State between two calls of `step`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
-    /// How much of the buffer holds no newline.
+    /// Number of bytes at the start of the buffer that are known to hold no newline.
     searched: usize,
-    /// Whether an oversized line is being skipped.
+    /// True while an oversized line is skipped.
     skipping: bool,
 }
 
@@ -29,7 +29,13 @@ impl Line {
         self.line(buffer.get(..end).unwrap_or_default(), used, limit)
     }
 
-    /// Whether no line is being skipped.
+    /// Skips the line that has begun.
+    pub(super) const fn refuse(&mut self) {
+        self.searched = 0;
+        self.skipping = true;
+    }
+
+    /// Returns true if no line is being skipped.
     pub(super) const fn is_idle(&self) -> bool {
         !self.skipping
     }
@@ -49,7 +55,7 @@ impl Line {
         Step::Fault { error, used }
     }
 
-    /// The last line may lack its newline.
+    /// Takes the last line, which may have no newline.
     pub(super) fn finish(&mut self, buffer: &[u8], limit: usize) -> Step {
         self.searched = 0;
         if buffer.is_empty() {
@@ -58,7 +64,7 @@ impl Line {
         self.line(buffer, buffer.len(), limit)
     }
 
-    /// What a whole line is.
+    /// Returns the step for a complete line.
     fn line(&mut self, line: &[u8], used: usize, limit: usize) -> Step {
         let body = trim(line);
         if std::mem::take(&mut self.skipping) {
@@ -89,7 +95,7 @@ fn is_blank(line: &[u8]) -> bool {
 /// Ends the line that began at `start`.
 pub(super) fn finish<B: Output>(out: &mut B, start: usize) {
     let body = out.as_mut().get_mut(start..).unwrap_or_default();
-    // In valid JSON a raw line break is only ever white space.
+    // In valid JSON a raw line break is always white space.
     if memchr2(b'\n', b'\r', body).is_some() {
         for byte in body {
             if matches!(byte, b'\n' | b'\r') {

@@ -1,13 +1,12 @@
-//! Bytes to frames and back: where one message ends and the next begins.
+//! Framing: where one message of a stream ends and the next begins.
 //!
-//! [`Framing`] names the three ways; [`FrameReader`] cuts a growing buffer
-//! into frames, and [`Framing::write`] puts a message into one. Nothing here
-//! does I/O: feed it what was read, in pieces of any size.
+//! [`FrameReader`] finds the frames in input of any pieces, and [`Framing::write`]
+//! writes a message as a frame. Neither does I/O.
 //!
 //! | framing | a frame | after a bad frame | after an oversized frame |
 //! |---|---|---|---|
 //! | [`Line`](Framing::Line) | a line | the next line | the next line |
-//! | [`Header`](Framing::Header) | `Content-Length: N`, blank line, N bytes | a stray line is dropped; a broken length is fatal | its N bytes are skipped |
+//! | [`Header`](Framing::Header) | `Content-Length: N`, blank line, N bytes | a stray line is dropped; behind headers without a length, the next `Content-Length`; a broken length is fatal | its N bytes are skipped |
 //! | [`Concatenated`](Framing::Concatenated) | a JSON value | the next value or the one after it; after a stray quote, the next line | the next value |
 //!
 //! ```
@@ -30,13 +29,13 @@ use thiserror::Error;
 
 use crate::decode::DecodeError;
 use crate::encode::{Output, or_restore};
-use crate::error::JsonRpcError;
+use crate::error::{ErrorCode, JsonRpcError};
 use crate::policy::ErrorDetail;
 
-/// So much of a frame that is skipped can be looked at: an id may have 1 KiB.
+/// Bytes of a skipped frame that are kept for `FrameReader::skipped`: an id may have 1 KiB.
 const HEAD: usize = 2 * 1024;
 
-/// How messages are told apart in a stream.
+/// Format that separates the messages of a stream.
 ///
 /// ```
 /// use caudal_core::Framing;
@@ -46,25 +45,23 @@ const HEAD: usize = 2 * 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Framing {
-    /// One message a line: MCP's stdio transport, and most others.
+    /// One message per line: the stdio transport of MCP, and most others.
     #[default]
     Line,
     /// `Content-Length` headers: the Language Server Protocol.
     Header,
-    /// JSON values one after the other, with or without white space between.
-    /// Written with a line break behind each, by which a reader finds its way
-    /// after a value that was cut short.
+    /// JSON values in a row, with or without white space between them. A line break is
+    /// written after each, so that a reader can continue after a truncated value.
     Concatenated,
 }
 
 impl Framing {
-    /// Appends one frame whose body `write` appends.
+    /// Appends one frame, whose body `write` appends.
     ///
-    /// JSON that was serialised elsewhere may hold line breaks between its
-    /// tokens; on a line-framed stream they become spaces.
+    /// Line breaks between the tokens of JSON text become spaces on a stream of lines.
     ///
     /// # Errors
-    /// What `write` returns; `out` is then as it was.
+    /// The error of `write`; `out` is then unchanged.
     ///
     /// ```
     /// use caudal_core::{Framing, RequestId, encode};
@@ -106,13 +103,14 @@ impl Framing {
     }
 }
 
-/// Why a stream could not be cut into frames.
+/// Reason why the input is not a valid frame.
 ///
 /// ```
 /// use caudal_core::FrameError;
 ///
 /// assert!(!FrameError::TooLarge { limit: 1024 }.is_fatal());
-/// assert!(FrameError::MissingLength.is_fatal());
+/// assert!(!FrameError::MissingLength.is_fatal());
+/// assert!(FrameError::TwoLengths.is_fatal());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -124,8 +122,13 @@ pub enum FrameError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// A line between frames that is no header: a print that went astray. It
-    /// is dropped.
+    /// The reader holds too many bytes of unfinished frames, of this connection or of
+    /// others: [`FrameReader::refuse`]. The frame is skipped as it arrives, like one that
+    /// is too large.
+    #[error("there is no room for the frame")]
+    Overloaded,
+    /// A line between frames that is no header, or the part of a line before its
+    /// `Content-Length: N`: a print that went astray. It is dropped.
     #[error("not a header: {line:?}")]
     StrayLine {
         /// The line, cut if it is long.
@@ -142,8 +145,8 @@ pub enum FrameError {
         /// The header's value, cut if it is long.
         value: Box<str>,
     },
-    /// The headers end without a `Content-Length`: nobody knows where the next
-    /// frame begins. Fatal.
+    /// The headers end without a `Content-Length`: nobody knows where their
+    /// body ends. What follows is dropped up to the next `Content-Length`.
     #[error("`Content-Length` is missing")]
     MissingLength,
     /// `Content-Length` is not a number, or an absurd one. Fatal.
@@ -167,12 +170,12 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// Whether the place of the next frame is lost.
+    /// Returns true if the start of the next frame is unknown.
     ///
-    /// - `false`: tell the other side where an answer is owed (an oversized
-    ///   frame that is no response is -32600 `Request payload too large`), and
-    ///   read on.
-    /// - `true`: close the connection; reading on returns this error again.
+    /// - `false`: send the error unless the frame was a response (an oversized request
+    ///   is -32600 `Request payload too large`, a refused one -32000 `Server
+    ///   overloaded`), and read on.
+    /// - `true`: close the connection; every further read returns this error.
     ///
     /// ```
     /// use caudal_core::FrameError;
@@ -184,11 +187,12 @@ impl FrameError {
     pub const fn is_fatal(&self) -> bool {
         match self {
             Self::TooLarge { .. }
+            | Self::Overloaded
             | Self::StrayLine { .. }
             | Self::EmptyBody
-            | Self::WrongCharset { .. } => false,
-            Self::MissingLength
-            | Self::BadLength { .. }
+            | Self::WrongCharset { .. }
+            | Self::MissingLength => false,
+            Self::BadLength { .. }
             | Self::TwoLengths
             | Self::HeaderTooLarge { .. }
             | Self::Truncated => true,
@@ -197,22 +201,25 @@ impl FrameError {
 }
 
 impl FrameError {
-    /// The error object that tells the sender, with `id` null.
+    /// Returns the error object to send, with `id` null.
     ///
     /// ```
     /// use caudal_core::{ErrorDetail, FrameError};
     ///
-    /// let told = FrameError::TooLarge { limit: 1024 }.to_wire(ErrorDetail::Full);
-    /// assert_eq!((told.code.get(), told.message.as_str()), (-32600, "Request payload too large"));
+    /// let error = FrameError::TooLarge { limit: 1024 }.to_wire(ErrorDetail::Full);
+    /// assert_eq!((error.code.get(), error.message.as_str()), (-32600, "Request payload too large"));
     ///
-    /// let told = FrameError::EmptyBody.to_wire(ErrorDetail::Full);
-    /// assert_eq!((told.code.get(), told.message.as_str()), (-32700, "Parse error: `Content-Length` is 0"));
+    /// let error = FrameError::EmptyBody.to_wire(ErrorDetail::Full);
+    /// assert_eq!((error.code.get(), error.message.as_str()), (-32700, "Parse error: `Content-Length` is 0"));
     /// ```
     #[must_use]
     pub fn to_wire(&self, detail: ErrorDetail) -> JsonRpcError {
         match (self, detail) {
             (Self::TooLarge { limit }, _) => {
                 DecodeError::TooLarge { limit: *limit }.to_wire(detail)
+            }
+            (Self::Overloaded, _) => {
+                JsonRpcError::new(ErrorCode::SERVER_OVERLOADED, "Server overloaded")
             }
             (_, ErrorDetail::Minimal) => JsonRpcError::parse_error(),
             (_, ErrorDetail::Full) => JsonRpcError::parse_error()
@@ -222,18 +229,18 @@ impl FrameError {
     }
 }
 
-/// What a framing makes of the bytes it has.
+/// Outcome of one step of a framing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    /// A frame: its body, and how many bytes are done with once it is read.
+    /// A frame: its body, and the bytes to drop after it is read.
     Frame {
         body: std::ops::Range<usize>,
         used: usize,
     },
-    /// So many bytes are done with; look again at once.
+    /// Drop these bytes, and call again at once.
     Skip { used: usize },
-    /// So many bytes are done with; look again when more have come.
+    /// Drop these bytes, and call again after more input.
     Wait { used: usize },
-    /// A fault; so many bytes are done with.
+    /// A fault; drop these bytes.
     Fault { error: FrameError, used: usize },
 }

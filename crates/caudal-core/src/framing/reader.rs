@@ -1,4 +1,4 @@
-//! A growing buffer that is cut into frames.
+//! Reader of frames from a growing buffer.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use super::header::Header;
 use super::line::Line;
 use super::{FrameError, Framing, HEAD, Step};
 
-/// Cuts what was read into frames.
+/// Reader of frames from input in pieces of any size.
 ///
-/// Feed it with [`push`](Self::push), or read into
-/// [`buffer_mut`](Self::buffer_mut); then take frames until there is none. It
-/// holds one unfinished frame at most, never more than the limit and what was
-/// fed last, and it looks at each byte once, however small the pieces.
+/// Add input with [`push`](Self::push), or read into
+/// [`buffer_mut`](Self::buffer_mut); then take frames until there is none. The buffer
+/// holds at most one unfinished frame, up to the limit, and the input added last. Each
+/// byte is read once, however small the pieces.
 ///
 /// ```
 /// use caudal_core::{FrameReader, Framing};
@@ -32,9 +32,9 @@ pub struct FrameReader {
     state: State,
     limit: usize,
     buffer: BytesMut,
-    /// The frame that was found last, within the buffer.
+    /// Range of the current frame in the buffer.
     current: Range<usize>,
-    /// The bytes that it takes up, with all that belongs to it.
+    /// Bytes of the current frame with its headers and line ends.
     used: usize,
     dead: Option<FrameError>,
 }
@@ -47,7 +47,7 @@ enum State {
 }
 
 impl FrameReader {
-    /// A reader for frames of at most `limit` bytes.
+    /// Creates a reader of frames of at most `limit` bytes.
     ///
     /// ```
     /// use caudal_core::{FrameReader, Framing, Policy};
@@ -71,7 +71,7 @@ impl FrameReader {
         }
     }
 
-    /// Appends what was read.
+    /// Appends input.
     ///
     /// ```
     /// # use caudal_core::{FrameReader, Framing};
@@ -86,8 +86,8 @@ impl FrameReader {
         }
     }
 
-    /// The buffer, to read into: append to it, change nothing else. It is
-    /// reused from frame to frame.
+    /// Returns the buffer to read into: append to it, change nothing else. It is reused
+    /// from frame to frame.
     ///
     /// ```
     /// # use caudal_core::{FrameReader, Framing};
@@ -100,7 +100,7 @@ impl FrameReader {
         &mut self.buffer
     }
 
-    /// The next whole frame; `None` when more must be read first.
+    /// Returns the next complete frame; `None` if more input is needed.
     ///
     /// # Errors
     /// See [`FrameError::is_fatal`]: after a fault that is not fatal, call
@@ -118,14 +118,13 @@ impl FrameReader {
         Ok(self.advance()?.then(|| self.frame()))
     }
 
-    /// Moves to the next whole frame; `false` when more must be read first.
+    /// Moves to the next complete frame; returns false if more input is needed.
     ///
-    /// This is [`next_frame`](Self::next_frame) for a loop that reads and looks
-    /// in turns: the frame itself is borrowed later, with
-    /// [`frame`](Self::frame).
+    /// The same as [`next_frame`](Self::next_frame), for a loop that must not borrow the
+    /// frame yet: [`frame`](Self::frame) returns it later.
     ///
     /// # Errors
-    /// As [`next_frame`](Self::next_frame).
+    /// The same as for [`next_frame`](Self::next_frame).
     ///
     /// ```
     /// use caudal_core::{FrameReader, Framing};
@@ -143,11 +142,11 @@ impl FrameReader {
         self.step_on(false)
     }
 
-    /// [`advance`](Self::advance) when the stream has ended: what is left is
-    /// all there is.
+    /// Moves to the next frame after the end of the stream, as
+    /// [`advance`](Self::advance) does before it.
     ///
     /// # Errors
-    /// As [`finish`](Self::finish).
+    /// The same as for [`finish`](Self::finish).
     ///
     /// ```
     /// # use caudal_core::{FrameReader, Framing};
@@ -161,7 +160,7 @@ impl FrameReader {
         self.step_on(true)
     }
 
-    /// The frame that was found last; empty if none was, or it was let go of.
+    /// Returns the current frame; empty if there is none.
     ///
     /// ```
     /// # use caudal_core::{FrameReader, Framing};
@@ -174,12 +173,13 @@ impl FrameReader {
         self.buffer.get(self.current.clone()).unwrap_or_default()
     }
 
-    /// The first bytes of a frame that is too large, 2 KiB of them at most:
-    /// from when [`TooLarge`](FrameError::TooLarge) is returned until the next
-    /// call that changes something. Empty otherwise.
+    /// Returns the first bytes of an oversized or [refused](Self::refuse) frame, at most
+    /// 2 KiB: from the return of [`TooLarge`](FrameError::TooLarge) or
+    /// [`Overloaded`](FrameError::Overloaded) until the next call that changes the reader.
+    /// Empty otherwise.
     ///
-    /// They tell whether it was a response, and to which call:
-    /// [`answers_in`](crate::decode::answers_in).
+    /// To find the call that it answers, if it is a response:
+    /// [`truncated_responses`](crate::decode::truncated_responses).
     ///
     /// ```
     /// # use caudal_core::{FrameReader, Framing};
@@ -190,18 +190,18 @@ impl FrameReader {
     /// ```
     #[must_use]
     pub fn skipped(&self) -> &[u8] {
-        // A frame is never empty: what is used up without one is what was refused.
+        // A frame is never empty: bytes that are used without one were refused.
         match self.current.is_empty() {
             true => self.buffer.get(..self.used.min(HEAD)).unwrap_or_default(),
             false => &[],
         }
     }
 
-    /// The next whole frame, to keep: it shares the buffer's memory, which is
-    /// reused only when every such frame is gone.
+    /// Returns the next complete frame, to keep: it shares the memory of the buffer,
+    /// which is reused after the last such frame is dropped.
     ///
     /// # Errors
-    /// As [`next_frame`](Self::next_frame).
+    /// The same as for [`next_frame`](Self::next_frame).
     ///
     /// ```
     /// use caudal_core::{FrameReader, Framing, Message, Policy, decode};
@@ -226,14 +226,14 @@ impl FrameReader {
         Ok(Some(frame.freeze()))
     }
 
-    /// What is left when the stream has ended; call it until it returns
+    /// Returns the next frame after the end of the stream; call it until it returns
     /// `None`.
     ///
-    /// A last line without newline is a frame like any other.
+    /// A last line without newline is a frame.
     ///
     /// # Errors
-    /// [`FrameError::Truncated`] if the stream ended inside a frame of a
-    /// framing that can tell.
+    /// [`FrameError::Truncated`] if the stream ended inside a frame, for framings that
+    /// can detect it.
     ///
     /// ```
     /// use caudal_core::{FrameReader, Framing};
@@ -248,8 +248,49 @@ impl FrameReader {
         Ok(self.advance_last()?.then(|| self.frame()))
     }
 
-    /// Whether no frame has begun: nothing is held, and nothing is being
-    /// skipped.
+    /// Drops the frame that has begun and is not complete, and frees its memory. The
+    /// rest of it is skipped as it arrives. Call it after
+    /// [`advance`](Self::advance) has returned `false`.
+    ///
+    /// # Errors
+    /// [`FrameError::Overloaded`], which tells the sender. `Ok` if no frame has begun
+    /// whose bytes are held.
+    ///
+    /// ```
+    /// use caudal_core::{FrameError, FrameReader, Framing};
+    ///
+    /// let mut frames = FrameReader::new(Framing::Line, 1024);
+    /// frames.push(b"[1, 2");
+    /// assert_eq!(frames.next_frame(), Ok(None));
+    /// assert_eq!(frames.refuse(), Err(FrameError::Overloaded));
+    /// frames.push(b", 3]\n[4]\n");
+    /// assert_eq!(frames.next_frame(), Ok(Some(&b"[4]"[..])));
+    /// ```
+    pub fn refuse(&mut self) -> Result<(), FrameError> {
+        self.release();
+        let have = self.buffer.len();
+        if have == 0 || self.dead.is_some() {
+            return Ok(());
+        }
+        match &mut self.state {
+            State::Line(line) => line.refuse(),
+            State::Header(header) => {
+                if !header.refuse(have) {
+                    return Ok(());
+                }
+            }
+            State::Concatenated(values) => values.refuse(self.limit),
+        }
+        self.buffer.truncate(HEAD);
+        self.buffer = BytesMut::from(&*self.buffer);
+        // It is let go of with the next look, like a frame.
+        self.used = self.buffer.len();
+        Err(FrameError::Overloaded)
+    }
+
+    /// Returns true if no frame has begun: the buffer is empty, and nothing is being
+    /// skipped. Bytes that are dropped up to the next `Content-Length` (see
+    /// [`MissingLength`](FrameError::MissingLength)) belong to no frame.
     ///
     /// ```
     /// # use caudal_core::{FrameReader, Framing};
@@ -261,14 +302,14 @@ impl FrameReader {
     pub fn is_empty(&self) -> bool {
         let idle = match &self.state {
             State::Line(line) => line.is_idle(),
+            State::Header(header) if header.is_seeking() => return true,
             State::Header(header) => header.is_idle(),
             State::Concatenated(values) => values.is_idle(),
         };
         idle && self.buffer.len() == self.used
     }
 
-    /// Gives the buffer's memory back if no bytes are held; for a connection
-    /// that has gone idle.
+    /// Frees the buffer if it is empty; for an idle connection.
     ///
     /// ```
     /// # use caudal_core::{FrameReader, Framing};
@@ -282,8 +323,8 @@ impl FrameReader {
         self.swap_buffer(&mut BytesMut::new());
     }
 
-    /// Trades the buffer for another one if no bytes are held, and says whether
-    /// it did; for a pool that many readers share.
+    /// Swaps the buffer for another one, and returns true, if it is empty; for a pool
+    /// that many readers share.
     ///
     /// ```
     /// # use bytes::BytesMut;
@@ -302,7 +343,7 @@ impl FrameReader {
         idle
     }
 
-    /// Lets go of the frame that was found last.
+    /// Drops the current frame from the buffer.
     #[inline]
     fn release(&mut self) {
         self.buffer.advance(self.used);
@@ -330,7 +371,7 @@ impl FrameReader {
                 }
                 Step::Fault { error, used } => {
                     if let FrameError::TooLarge { .. } = error {
-                        // It is let go of with the next look, like a frame.
+                        // Kept for `skipped` until the next call.
                         self.used = used;
                         return Err(error);
                     }
@@ -358,7 +399,7 @@ impl FrameReader {
         if !ended {
             return step;
         }
-        // Nothing more will come: what is there is all there is.
+        // The stream has ended: the rest of the buffer is the last frame.
         self.buffer.advance(used);
         let buffer = &self.buffer[..];
         match &mut self.state {

@@ -1,4 +1,4 @@
-//! The members of an object by presence: `null` is not absent, twice is wrong.
+//! Members of an object by presence: null is not absent, and no name appears twice.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::version::Version;
 use crate::decode::{DecodeError, Found, Member, is_blank};
-use crate::id::RequestId;
+use crate::request_id::RequestId;
 
-/// The members that were found, each once.
+/// Members that were found, each once.
 #[derive(Debug, Default)]
 struct Members(Vec<(Member, Value)>);
 
@@ -20,7 +20,7 @@ impl Members {
     }
 }
 
-/// Reads an object's known members and passes over the others.
+/// Reads the known members of an object and skips the others.
 struct Object {
     expecting: &'static str,
     known: fn(&[u8]) -> Option<Member>,
@@ -49,7 +49,7 @@ impl<'de> Visitor<'de> for Object {
     }
 }
 
-/// The members of a message.
+/// Members of a message.
 #[derive(Debug)]
 pub(crate) struct EnvelopeMembers(Members);
 
@@ -68,12 +68,12 @@ impl EnvelopeMembers {
         self.0.take(member)
     }
 
-    /// Takes the member, or says that it is missing.
+    /// Takes the member; fails if it is missing.
     pub(super) fn require(&mut self, member: Member) -> Result<Value, DecodeError> {
         self.take(member).ok_or(DecodeError::Missing { member })
     }
 
-    /// Says that a message of this kind must not have the member, if it has.
+    /// Fails if the message has a member that its kind must not have.
     pub(super) fn forbid(&mut self, kind: &'static str, member: Member) -> Result<(), DecodeError> {
         match self.take(member) {
             Some(_) => Err(DecodeError::Forbidden { kind, member }),
@@ -85,7 +85,7 @@ impl EnvelopeMembers {
         Version::try_from(&self.require(Member::Version)?)
     }
 
-    /// The id, which must be there; null is `None`.
+    /// Takes the id, which is required; null is `None`.
     pub(super) fn id(&mut self) -> Result<Option<RequestId>, DecodeError> {
         match self.require(Member::Id)? {
             Value::Null => Ok(None),
@@ -101,13 +101,13 @@ impl EnvelopeMembers {
         Ok(method)
     }
 
-    /// The params; null is none.
+    /// Takes the params; null counts as none.
     pub(super) fn params(&mut self) -> Option<Value> {
         self.take(Member::Params).filter(|params| !params.is_null())
     }
 }
 
-/// The members of an error object.
+/// Members of an error object.
 #[derive(Debug)]
 pub(crate) struct ErrorMembers {
     pub(crate) code: Option<Value>,
@@ -131,7 +131,7 @@ impl<'de> Deserialize<'de> for ErrorMembers {
 }
 
 impl Member {
-    /// The string that this member must be.
+    /// Returns the string that this member must be.
     pub(crate) fn string(self, value: Value) -> Result<String, DecodeError> {
         match value {
             Value::String(string) => Ok(string),

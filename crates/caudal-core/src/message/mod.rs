@@ -1,4 +1,4 @@
-//! The owned messages: constructed in one line, checked when read.
+//! Owned messages: created in one line, checked when read.
 //!
 //! ```
 //! use caudal_core::message::JsonRpcRequest;
@@ -27,7 +27,7 @@ use serde_json::Value;
 use crate::decode::is_blank;
 use crate::encode::EncodeError;
 
-/// Refuses to write a blank method: the other side would refuse to read it.
+/// Writes the method unless it is blank: the other side would refuse that.
 fn serialize_method<S: Serializer>(method: &str, serializer: S) -> Result<S::Ok, S::Error> {
     if is_blank(method) {
         return Err(S::Error::custom(EncodeError::BlankMethod));
@@ -35,7 +35,7 @@ fn serialize_method<S: Serializer>(method: &str, serializer: S) -> Result<S::Ok,
     serializer.serialize_str(method)
 }
 
-/// `"params":null` means the same as no params, and is not written.
+/// Returns true if the params are not written: `"params":null` means no params.
 fn is_absent(params: &Option<Value>) -> bool {
     matches!(params, None | Some(Value::Null))
 }

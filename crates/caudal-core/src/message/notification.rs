@@ -1,4 +1,4 @@
-//! A call that wants no answer.
+//! Notifications: calls without a response.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::version::Version;
 use super::{is_absent, serialize_method};
 use crate::decode::{DecodeError, Member};
 
-/// A call that wants no answer, and never gets one.
+/// Call without a response.
 ///
 /// ```
 /// use caudal_core::JsonRpcNotification;
@@ -26,16 +26,16 @@ use crate::decode::{DecodeError, Member};
 pub struct JsonRpcNotification {
     /// Always `"2.0"`.
     pub jsonrpc: Version,
-    /// The method to call. A blank one is never written.
+    /// Method to call. A blank one is refused when written.
     #[serde(serialize_with = "serialize_method")]
     pub method: String,
-    /// The params, if any. `Some(Value::Null)` counts as none.
+    /// Params, if any. `Some(Value::Null)` counts as none.
     #[serde(skip_serializing_if = "is_absent")]
     pub params: Option<Value>,
 }
 
 impl JsonRpcNotification {
-    /// A notification; `None` for no params.
+    /// Creates a notification; `None` for no params.
     ///
     /// ```
     /// use caudal_core::JsonRpcNotification;

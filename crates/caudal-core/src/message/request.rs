@@ -1,4 +1,4 @@
-//! A call that wants an answer.
+//! Requests: calls that expect a response.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,9 +7,9 @@ use super::members::EnvelopeMembers;
 use super::version::Version;
 use super::{is_absent, serialize_method};
 use crate::decode::DecodeError;
-use crate::id::RequestId;
+use crate::request_id::RequestId;
 
-/// A call that wants an answer.
+/// Call that expects a response.
 ///
 /// ```
 /// use caudal_core::JsonRpcRequest;
@@ -27,19 +27,19 @@ use crate::id::RequestId;
 pub struct JsonRpcRequest {
     /// Always `"2.0"`.
     pub jsonrpc: Version,
-    /// The id that the response repeats. `None` is the JSON null that some
-    /// clients send; the constructors never make it.
+    /// Id that the response repeats. `None` is the JSON null that some clients send; the
+    /// constructor does not create it.
     pub id: Option<RequestId>,
-    /// The method to call. A blank one is never written.
+    /// Method to call. A blank one is refused when written.
     #[serde(serialize_with = "serialize_method")]
     pub method: String,
-    /// The params, if any. `Some(Value::Null)` counts as none.
+    /// Params, if any. `Some(Value::Null)` counts as none.
     #[serde(skip_serializing_if = "is_absent")]
     pub params: Option<Value>,
 }
 
 impl JsonRpcRequest {
-    /// A request; `None` for no params.
+    /// Creates a request; `None` for no params.
     ///
     /// ```
     /// use caudal_core::JsonRpcRequest;
@@ -60,7 +60,7 @@ impl JsonRpcRequest {
         }
     }
 
-    /// The id, if it is not null.
+    /// Returns the id, unless it is null.
     ///
     /// ```
     /// use caudal_core::{JsonRpcRequest, RequestId};

@@ -1,4 +1,4 @@
-//! The answer to a request.
+//! Responses to requests.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,13 +7,13 @@ use super::members::{EnvelopeMembers, ErrorMembers};
 use super::version::Version;
 use crate::decode::{DecodeError, Found, Member};
 use crate::error::JsonRpcError;
-use crate::id::RequestId;
+use crate::request_id::RequestId;
 
-/// The answer to a request: a result or an error, never both, never neither.
+/// Response to a request: either a result or an error.
 ///
-/// Reading one knows no [`Policy`](crate::Policy): a null beside the other member is
-/// refused. Read what an old server sends with [`decode`](crate::decode::decode) and
-/// [`OldResponses::Accept`](crate::OldResponses::Accept), and convert it.
+/// `Deserialize` has no [`Policy`](crate::Policy) and refuses a null beside the other
+/// member. For old servers use [`decode`](crate::decode::decode) with
+/// [`OldResponses::Accept`](crate::OldResponses::Accept), and convert the message.
 ///
 /// ```
 /// use caudal_core::{JsonRpcError, JsonRpcResponse, RequestId};
@@ -29,31 +29,31 @@ use crate::id::RequestId;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-// Only written untagged: reading goes by which members are present.
+// Untagged for writing; `EnvelopeMembers` reads by presence.
 #[serde(untagged, try_from = "EnvelopeMembers")]
 pub enum JsonRpcResponse {
     /// The call succeeded.
     Success {
         /// Always `"2.0"`.
         jsonrpc: Version,
-        /// The request's id; `None` answers a request whose id was null.
+        /// Id of the request; `None` is the JSON null.
         id: Option<RequestId>,
-        /// The result; null is one.
+        /// Result; null counts as one.
         result: Value,
     },
     /// The call failed.
     Error {
         /// Always `"2.0"`.
         jsonrpc: Version,
-        /// The request's id; `None` where it was null or could not be read.
+        /// Id of the request; `None` if it was null or could not be read.
         id: Option<RequestId>,
-        /// What went wrong.
+        /// Error object.
         error: JsonRpcError,
     },
 }
 
 impl JsonRpcResponse {
-    /// A success.
+    /// Creates a successful response.
     ///
     /// ```
     /// use caudal_core::JsonRpcResponse;
@@ -68,7 +68,7 @@ impl JsonRpcResponse {
         }
     }
 
-    /// An error; `None` where the request's id is not known.
+    /// Creates an error response; the id is `None` if that of the request is not known.
     ///
     /// ```
     /// use caudal_core::{JsonRpcError, JsonRpcResponse};
@@ -85,7 +85,7 @@ impl JsonRpcResponse {
         }
     }
 
-    /// Whether it is a success.
+    /// Returns true if the call succeeded.
     ///
     /// ```
     /// # use caudal_core::JsonRpcResponse;
@@ -96,7 +96,7 @@ impl JsonRpcResponse {
         matches!(self, Self::Success { .. })
     }
 
-    /// The id, for correlation; `None` is the JSON null.
+    /// Returns the id; `None` is the JSON null.
     ///
     /// ```
     /// # use caudal_core::{JsonRpcResponse, RequestId};
@@ -108,7 +108,7 @@ impl JsonRpcResponse {
         id.as_ref()
     }
 
-    /// The result, if it is a success.
+    /// Returns the result, if the call succeeded.
     ///
     /// ```
     /// # use caudal_core::JsonRpcResponse;
@@ -122,7 +122,7 @@ impl JsonRpcResponse {
         }
     }
 
-    /// The error, if it is one.
+    /// Returns the error, if the call failed.
     ///
     /// ```
     /// # use caudal_core::JsonRpcResponse;
@@ -136,7 +136,7 @@ impl JsonRpcResponse {
         }
     }
 
-    /// The outcome as a `Result`, for `?`.
+    /// Converts to a `Result`, for `?`.
     ///
     /// # Errors
     /// The error of the response.

@@ -1,4 +1,4 @@
-//! The `jsonrpc` member: a marker that is always `"2.0"`.
+//! Version marker: the `jsonrpc` member, always `"2.0"`.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -7,8 +7,7 @@ use crate::decode::{DecodeError, Found};
 
 /// The `jsonrpc` member of every message.
 ///
-/// It has no content: it writes `"2.0"` and reads nothing else, so no field of
-/// a message can hold a wrong version.
+/// It has no content: it is written as `"2.0"`, and reading anything else fails.
 ///
 /// ```
 /// use caudal_core::Version;
@@ -21,7 +20,7 @@ use crate::decode::{DecodeError, Found};
 pub struct Version;
 
 impl Version {
-    /// The only version there is.
+    /// Text of the only version.
     ///
     /// ```
     /// assert_eq!(caudal_core::Version::TEXT, "2.0");

@@ -1,9 +1,9 @@
-//! The open containers of a JSON text, one bit each.
+//! Stack of the open containers of a JSON text, one bit each.
 
-/// A stack of open arrays and objects.
+/// Stack of open arrays and objects.
 ///
-/// The innermost 64 live in one word; only deeper texts touch the heap, with
-/// one bit for every level.
+/// The innermost 64 are in one word; only deeper texts use the heap, with one bit for
+/// each level.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nesting {
     word: u64,
@@ -12,13 +12,13 @@ pub(crate) struct Nesting {
 }
 
 impl Nesting {
-    /// How many containers are open.
+    /// Returns the number of open containers.
     #[inline]
     pub(crate) const fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Whether the innermost container is an object; false if none is open.
+    /// Returns true if the innermost container is an object.
     #[inline]
     pub(crate) const fn in_object(&self) -> bool {
         self.word & 1 == 1

@@ -1,4 +1,4 @@
-//! JSON strings: finding the end, checking escapes, undoing them.
+//! JSON strings: finding the end, checking and decoding escapes.
 
 use std::borrow::Cow;
 
@@ -18,16 +18,16 @@ const fn special(word: u64) -> u64 {
     (quote | backslash | control) & !word & HIGH
 }
 
-/// A string that the scanner has accepted.
+/// String that the scanner has accepted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text<'a> {
-    /// What stands between the quotes, escapes untouched.
+    /// Text between the quotes, with its escapes.
     inner: &'a str,
     escaped: bool,
 }
 
 impl<'a> Text<'a> {
-    /// The string's value; borrowed unless it was spelled with escapes.
+    /// Returns the value; borrowed unless the string has escapes.
     #[inline]
     pub(crate) fn value(self) -> Cow<'a, str> {
         if self.escaped {
@@ -38,7 +38,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The value of a whole string that the scanner has accepted, quotes and all.
+/// Returns the value of a string, given with its quotes, that the scanner has accepted.
 pub(crate) fn string_value(raw: &str) -> Cow<'_, str> {
     let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
     let escaped = memchr::memchr(b'\\', inner.as_bytes()).is_some();
@@ -46,7 +46,7 @@ pub(crate) fn string_value(raw: &str) -> Cow<'_, str> {
 }
 
 impl<'a> Scanner<'a> {
-    /// Reads a string; the cursor stands on its opening quote.
+    /// Reads a string; the cursor is on its opening quote.
     #[inline]
     pub(crate) fn string(&mut self) -> Result<Text<'a>, NotJson> {
         let start = self.pos + 1;
@@ -55,8 +55,8 @@ impl<'a> Scanner<'a> {
         Ok(Text { inner, escaped })
     }
 
-    /// Moves past a string and says whether it has escapes; the cursor stands
-    /// on its opening quote.
+    /// Moves past a string, and returns true if it has escapes; the cursor is on its
+    /// opening quote.
     #[inline(always)]
     pub(super) fn skip_string(&mut self) -> Result<bool, NotJson> {
         self.pos += 1;
@@ -87,7 +87,8 @@ impl<'a> Scanner<'a> {
         self.pos = pos;
     }
 
-    /// The same with escapes, and byte by byte at the end of the text.
+    /// Moves past the rest of a string with escapes, and byte by byte at the end of the
+    /// text.
     #[inline(never)]
     fn rest_of_string(mut self) -> (Self, Result<bool, NotJson>) {
         let mut escaped = false;
@@ -112,7 +113,7 @@ impl<'a> Scanner<'a> {
         (self, read)
     }
 
-    /// Checks an escape; the cursor stands on its backslash.
+    /// Checks an escape; the cursor is on its backslash.
     fn escape(&mut self) -> Result<(), NotJson> {
         let start = self.pos;
         self.pos += 1;
@@ -134,8 +135,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A high surrogate must be followed by a low one: half a character has no
-    /// UTF-8 form, so no `String` could hold it.
+    /// Checks that a low surrogate follows a high one: half a character has no UTF-8
+    /// form, so a `String` cannot hold it.
     fn low_surrogate(&mut self, start: usize) -> Result<(), NotJson> {
         if !self.rest().starts_with("\\u") {
             return self.fail_at(start, SyntaxError::LoneSurrogate);
@@ -163,7 +164,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Undoes the escapes of a string that [`Scanner::string`] has accepted.
+/// Decodes the escapes of a string that [`Scanner::string`] has accepted.
 #[cold]
 fn unescape(inner: &str) -> String {
     let mut out = String::with_capacity(inner.len());

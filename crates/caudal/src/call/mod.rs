@@ -1,486 +1,389 @@
-//! Message to reply: the rules of requests, notifications and batches live here
-//! and nowhere else.
+//! One incoming message, from its bytes to its reply.
 //!
-//! [`frame`] decodes one frame and runs what is in it: each handler is polled
-//! once, and answered if it is ready. What must wait is handed back as
-//! [`Later`], for the connection to run elsewhere.
+//! [`handle`] decodes a message, finds the handler, runs it and writes the reply. A handler
+//! that must wait is returned as a [`SuspendedCall`]: a connection spawns a task for it, and
+//! a lone message waits for it in place.
+//!
+//! ```text
+//! handle → run_call → Handler::run → Replies::result
+//!    └ batch: the same for each entry
+//! ```
 
 pub(crate) mod batch;
-mod exchange;
+pub(crate) mod caller;
 pub(crate) mod incident;
-pub(crate) mod standalone;
+pub(crate) mod lone;
+pub(crate) mod replies;
 pub(crate) mod suspended;
 pub(crate) mod time_slice;
-mod together;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{self, Poll};
+use std::sync::atomic::Ordering::Relaxed;
+use std::task;
 
-use caudal_core::decode::Entries;
 use caudal_core::{Decoder, Id, JsonRpcError, Message, Notification, RawJson, Request, decode};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::exchange::{Came, Exchange};
-
-use self::batch::Batch;
-use self::time_slice::Turn;
-use crate::connection::{Link, SameId};
-use crate::observe::span::Watched;
-use crate::observe::trace;
-use crate::observe::trace::{TracePlace, Traces};
+use self::batch::{PartialBatch, PausedBatch};
+pub(crate) use self::caller::Caller;
+use self::replies::{Outcome, PendingReply, Refusal, Replies};
+use self::suspended::SuspendedCall;
+use self::time_slice::TimeSlice;
+use crate::observe::span::CallSpan;
+use crate::observe::trace::{self, TraceContext, TracePlace, Traces};
 use crate::router::Router;
-use crate::router::context::{Context, Maker};
-use crate::router::handler::{Running, Settings};
+use crate::router::context::ContextBuilder;
+use crate::router::handler::{HandlerFuture, Settings};
 
-/// A call whose handler is not ready yet.
-pub(crate) struct Later {
-    /// Gone when it has ended.
-    pub(crate) future: Option<Pin<Box<dyn Running>>>,
-    /// The id's JSON text; `None` for a notification.
-    pub(crate) id: Option<Box<str>>,
-    pub(crate) method: Arc<str>,
-    pub(crate) context: Option<Context>,
-    pub(crate) settings: Settings,
-    /// Where it counts when it is cancelled, if it chose to finish.
-    pub(crate) outliving: Option<Arc<AtomicUsize>>,
-    pub(crate) watched: Watched,
+/// What a call needs of its surroundings.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope<'s> {
+    pub(crate) router: &'s Router,
+    pub(crate) caller: &'s Caller,
+    pub(crate) arrival: Arrival,
+    pub(crate) time_slice: TimeSlice,
 }
 
-/// What became of a call.
-pub(crate) enum Invoked<'a> {
-    /// It is answered, or owes no answer.
-    Done,
-    /// It goes on.
-    Later(Box<Later>),
-    /// It was no call after all: what follows its params is not valid.
-    Not(Box<Message<'a>>),
+/// When a message came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// Just now.
+    Fresh,
+    /// Before; conventions were acted on then.
+    Replayed,
+    /// During shutdown: its requests are refused.
+    DuringShutdown,
 }
 
-/// What became of a frame.
-pub(crate) enum Dispatched {
-    /// All is answered.
+/// How far a message has come.
+pub(crate) enum Progress {
+    /// All replies are written.
     Done,
-    /// One call goes on.
-    Later(Box<Later>),
-    /// Some calls of a batch go on.
-    Batch(Box<Unready>),
-    /// Entries of a batch have not begun: its turn was over before.
+    /// The handler of a call must wait.
+    Suspended(Box<SuspendedCall>),
+    /// Handlers of some entries of a batch must wait.
+    Batch(Box<PartialBatch>),
+    /// The time slice was over before all entries of a batch had begun.
     Paused(Box<PausedBatch>),
 }
 
-/// A batch of which calls go on.
-pub(crate) struct Unready {
-    pub(crate) batch: Batch,
-    /// Each for its place in the batch; a notification has none.
-    pub(crate) calls: Vec<(Option<usize>, Box<Later>)>,
-    /// What is to be cancelled when they do.
-    pub(crate) cancelled: Vec<SameId>,
-}
-
-/// A call whose params its handler will read.
-pub(crate) enum Arriving<'a, 'd, 'p> {
-    /// Read up to its params.
-    Partly(&'d mut Decoder<'a, 'p>),
-    /// Read to its end.
-    Whole {
-        id: Option<Id<'a>>,
-        params: Option<RawJson<'a>>,
-    },
-}
-
-/// Why a handler was not called.
-pub(crate) enum Refused<'a> {
-    Not(Box<Message<'a>>),
-    Params(Option<Id<'a>>, JsonRpcError),
-}
-
-impl<'a> Arriving<'a, '_, '_> {
-    /// Reads the params as the handler's own type, and the message to its end.
-    #[inline]
-    pub(crate) fn read<P: DeserializeOwned>(self) -> Result<(Option<Id<'a>>, P), Refused<'a>> {
-        let (early, id, params) = match self {
-            Self::Whole { id, params } => (None, id, params),
-            Self::Partly(decoder) => {
-                let early = decoder.read_params::<P>();
-                match decoder.finish() {
-                    Message::Request(request) => (early, Some(request.id), request.params),
-                    Message::Notification(notification) => (early, None, notification.params),
-                    other => return Err(Refused::Not(Box::new(other))),
+/// Runs one message: everything that can become of it is in this function and in
+/// [`handle_message`].
+#[inline]
+pub(crate) fn handle(message: &[u8], scope: &Scope<'_>, replies: &mut Replies<'_>) -> Progress {
+    let config = scope.caller.config();
+    if config.trace != TracePlace::Off {
+        return handle_traced(message, scope, replies);
+    }
+    let mut decoder = Decoder::new(message, &config.policy);
+    match decoder.method_before_params() {
+        // The handler reads the params as its own type, in the same pass.
+        Some(method) if !config.dialect.knows(&method) => {
+            let params = Params::Unread(&mut decoder);
+            match run_call(&method, None, params, None, scope, replies) {
+                Started::Done => Progress::Done,
+                Started::Suspended(call) => Progress::Suspended(call),
+                Started::NotACall(other) => {
+                    handle_message(message, &other, Traces::default(), scope, replies)
+                }
+                Started::Panicked(panic) => {
+                    let id = match decode(message, &config.policy) {
+                        Message::Request(request) => Some(request.id),
+                        _ => None,
+                    };
+                    replies.panicked(&mut PendingReply::new(id, &method), panic);
+                    Progress::Done
                 }
             }
-        };
-        let read = match (early, params) {
-            (Some(read), _) => read,
-            (None, Some(params)) => params.read(),
-            (None, None) => RawJson::NULL.read(),
-        };
-        read.map(|params| (id, params))
-            .map_err(|error| Refused::Params(id, JsonRpcError::wrong_params::<P>(params, &error)))
-    }
-}
-
-/// Decodes a frame, runs what is in it, and writes the answers that are ready.
-#[inline]
-pub(crate) fn frame(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) -> Dispatched {
-    let link = exchange.link;
-    if link.config.trace != TracePlace::Off {
-        return traced(router, frame, exchange);
-    }
-    let mut decoder = Decoder::new(frame, &link.config.policy);
-    // Reading params ahead pays when their type is known; conventions are not
-    // handlers and are seen in full.
-    if let Some(name) = decoder.method_before_params() {
-        if link.knows(&name) {
-            return rest(router, frame, decoder, exchange);
         }
-        let work =
-            AssertUnwindSafe(|| call(router, &name, Arriving::Partly(&mut decoder), exchange));
-        return match catch_unwind(work) {
-            Ok(Invoked::Done) => Dispatched::Done,
-            Ok(Invoked::Later(later)) => Dispatched::Later(later),
-            Ok(Invoked::Not(other)) => message(router, frame, &other, Traces::default(), exchange),
-            Err(payload) => {
-                panicked(frame, &name, payload, exchange);
-                Dispatched::Done
-            }
-        };
-    }
-    rest(router, frame, decoder, exchange)
-}
-
-/// Runs what is read to its end before it is known what to do.
-#[inline(never)]
-fn rest(
-    router: &Router,
-    frame: &[u8],
-    mut decoder: Decoder<'_, '_>,
-    exchange: &mut Exchange<'_>,
-) -> Dispatched {
-    message(
-        router,
-        frame,
-        &decoder.finish(),
-        Traces::default(),
-        exchange,
-    )
-}
-
-/// Answers a call of which something has panicked before its handler ran, or after it.
-#[cold]
-fn panicked(frame: &[u8], name: &str, payload: Box<dyn Any + Send>, exchange: &mut Exchange<'_>) {
-    let error = incident::report_panic(name, None, payload);
-    // It may have come after the answer; or from somebody's `Deserialize`, and then the
-    // id is not known yet.
-    if !exchange.answered {
-        let id = match decode(frame, &exchange.link.config.policy) {
-            Message::Request(request) => Some(request.id),
-            _ => None,
-        };
-        exchange.reply(id, &name, Err::<(), _>(error));
+        _ => handle_message(
+            message,
+            &decoder.finish(),
+            Traces::default(),
+            scope,
+            replies,
+        ),
     }
 }
 
-/// The same where calls may have a trace context.
 #[cold]
-fn traced(router: &Router, frame: &[u8], exchange: &mut Exchange<'_>) -> Dispatched {
-    let config = &exchange.link.config;
-    let decoded = decode(frame, &config.policy);
-    let traces = Traces::find(config.trace, frame, &decoded);
-    message(router, frame, &decoded, traces, exchange)
+fn handle_traced(message: &[u8], scope: &Scope<'_>, replies: &mut Replies<'_>) -> Progress {
+    let config = scope.caller.config();
+    let decoded = decode(message, &config.policy);
+    let traces = Traces::find(config.trace, message, &decoded);
+    handle_message(message, &decoded, traces, scope, replies)
 }
 
-/// Runs the message that `frame` was decoded to; its calls have these trace contexts.
-pub(crate) fn message(
-    router: &Router,
-    frame: &[u8],
+/// Runs a message that is decoded. `text` is what it was decoded from; `traces` has the
+/// trace contexts of its calls.
+pub(crate) fn handle_message(
+    text: &[u8],
     message: &Message<'_>,
     mut traces: Traces,
-    exchange: &mut Exchange<'_>,
-) -> Dispatched {
+    scope: &Scope<'_>,
+    replies: &mut Replies<'_>,
+) -> Progress {
     match message {
-        Message::Batch(entries) => batch(router, frame, entries, traces, exchange),
+        Message::Batch(entries) => batch::handle(text, entries, traces, scope, replies),
         single => {
-            exchange.trace = traces.next(single);
-            match entry(router, single, exchange) {
-                Some(later) => Dispatched::Later(later),
-                None => Dispatched::Done,
+            let trace = traces.next(single);
+            match handle_single(single, trace, scope, replies) {
+                Some(call) => Progress::Suspended(call),
+                None => Progress::Done,
             }
         }
     }
 }
 
-/// Runs one message, alone or in a batch.
-fn entry(
-    router: &Router,
+/// Runs one message that is no batch, or an entry of one.
+fn handle_single(
     message: &Message<'_>,
-    exchange: &mut Exchange<'_>,
-) -> Option<Box<Later>> {
-    let (id, name, params) = match message {
+    trace: Option<Box<TraceContext>>,
+    scope: &Scope<'_>,
+    replies: &mut Replies<'_>,
+) -> Option<Box<SuspendedCall>> {
+    let caller = scope.caller;
+    let (id, method, params) = match message {
         Message::Request(Request {
             id, method, params, ..
         }) => (Some(*id), method, *params),
         Message::Notification(Notification { method, params, .. }) => {
-            if exchange.came != Came::Heeded && exchange.link.convention(method, *params) {
+            let is_fresh = scope.arrival != Arrival::Replayed;
+            if is_fresh && caller.handle_convention(method, *params) {
                 return None;
             }
             (None, method, *params)
         }
         Message::Response(response) => {
-            exchange.link.settle(response);
+            caller.settle(response);
             return None;
         }
         Message::Invalid(invalid) => {
-            exchange.invalid(invalid);
+            replies.invalid(invalid);
             return None;
         }
         _ => return None,
     };
-    // Where they were written for the context alone, the caller gave none.
-    let meta = exchange.trace.is_some() && exchange.link.config.trace == TracePlace::Meta;
-    let params = params.filter(|params| !meta || !trace::is_all(*params));
-    match exchange.guard(id, name, |exchange| {
-        call(router, name, Arriving::Whole { id, params }, exchange)
-    }) {
-        Some(Invoked::Later(later)) => Some(later),
-        _ => None,
+    // Params that hold nothing but a trace context are no params of the handler.
+    let in_meta = trace.is_some() && caller.config().trace == TracePlace::Meta;
+    let params = params.filter(|params| !in_meta || !trace::is_all(*params));
+    match run_call(method, id, Params::Read(params), trace, scope, replies) {
+        Started::Suspended(call) => Some(call),
+        Started::Done | Started::NotACall(_) | Started::Panicked(_) => None,
     }
 }
 
-/// Finds the handler and calls it.
+/// What became of a call that was started.
+enum Started<'m> {
+    Done,
+    Suspended(Box<SuspendedCall>),
+    /// What follows the params makes it no valid call.
+    NotACall(Box<Message<'m>>),
+    /// A `Deserialize` panicked before the id was known.
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// Finds the handler of a call and runs it. The id is not known yet if the params are
+/// unread.
 #[inline]
-fn call<'a>(
-    router: &Router,
-    name: &str,
-    arriving: Arriving<'a, '_, '_>,
-    exchange: &mut Exchange<'_>,
-) -> Invoked<'a> {
-    let link = exchange.link;
-    let route = router.find(name);
-    let Settings {
-        finish, blocking, ..
-    } = route.method.settings;
-    if (finish || blocking) && router.outliving.load(Relaxed) >= link.config.limits.in_flight {
-        return exchange.turn_away_call(arriving);
+fn run_call<'m: 'c, 'c>(
+    method: &'c str,
+    id: Option<Id<'m>>,
+    params: Params<'m, 'c, '_>,
+    trace: Option<Box<TraceContext>>,
+    scope: &Scope<'c>,
+    replies: &mut Replies<'_>,
+) -> Started<'m> {
+    let Scope { router, caller, .. } = *scope;
+    let route = router.find(method);
+    if route.may_detach() && router.detached.load(Relaxed) >= caller.config().limits.in_flight {
+        return refuse_call(id, params, caller, replies);
     }
     // A fallback serves many names; each call has its own.
     let own: Arc<str>;
-    let method = match route.name.is_empty() {
+    let name = match route.is_fallback() {
         false => &route.name,
         true => {
-            own = name.into();
+            own = method.into();
             &own
         }
     };
-    let watched = Watched::begin(method, route.name.is_empty());
-    let mut maker = Maker {
-        link,
-        caller: exchange.caller,
-        method,
-        id: None,
-        trace: exchange.trace.take(),
-        context: None,
-        serial: route.method.settings.serial,
-        outliving: &router.outliving,
+    let span = CallSpan::begin(name, route.is_fallback());
+    let mut call = IncomingCall {
+        params,
+        reply: PendingReply::new(id, name),
+        context: ContextBuilder {
+            caller,
+            method: name,
+            id,
+            trace,
+            built: None,
+            is_serial: route.method.settings.serial,
+            detached: &router.detached,
+        },
+        settings: route.method.settings,
+        future: None,
     };
-    let invoke = &route.method.invoke;
-    let invoked =
-        watched.within(|| invoke.invoke(arriving, &mut maker, exchange, route.method.settings));
-    watched.identify(maker.id);
-    match invoked {
-        Invoked::Done => watched.end(exchange.outcome()),
-        Invoked::Later(mut later) => {
-            later.watched = watched;
-            later.outliving = finish.then(|| Arc::clone(&router.outliving));
-            return Invoked::Later(later);
-        }
-        Invoked::Not(_) => {}
+    // What a panic leaves half-written, `encode` cuts off again.
+    let run = AssertUnwindSafe(|| route.method.handler.run(&mut call, replies));
+    let ran = span.in_scope(|| catch_unwind(run));
+    span.record_id(call.reply.id);
+    let mut started = Started::Done;
+    match ran {
+        Ok(Ran::Replied) => {}
+        Ok(Ran::Suspended) => return Started::Suspended(call.suspend(span)),
+        Ok(Ran::BadParams(error)) => replies.bad_params(&mut call.reply, error),
+        Ok(Ran::NotACall(message)) => return Started::NotACall(message),
+        Err(panic) => match &call.params {
+            Params::Read(_) => replies.panicked(&mut call.reply, panic),
+            Params::Unread(_) => started = Started::Panicked(panic),
+        },
     }
-    invoked
+    // A future may panic when it is dropped.
+    if let Some(future) = call.future.take() {
+        incident::contain(name, || drop(future));
+    }
+    span.end(call.reply.outcome.unwrap_or(Outcome::Error));
+    started
 }
 
-/// Runs the entries of a batch; their answers keep the order of the entries.
-fn batch(
-    router: &Router,
-    frame: &[u8],
-    entries: &[Message<'_>],
-    traces: Traces,
-    exchange: &mut Exchange<'_>,
-) -> Dispatched {
-    let turn = exchange.turn.unwrap_or_else(Turn::begin);
-    let mut running = RunningBatch {
-        batch: Batch::with_room(entries.len()),
-        calls: Vec::new(),
-        cancelled: Vec::new(),
-        open: 0,
-        is_late: exchange.came == Came::Late,
-        traces,
+/// Refuses a call whose handler may go on when it is cancelled: too many do.
+#[cold]
+fn refuse_call<'m>(
+    id: Option<Id<'m>>,
+    params: Params<'m, '_, '_>,
+    caller: &Caller,
+    replies: &mut Replies<'_>,
+) -> Started<'m> {
+    let id = match params {
+        Params::Unread(decoder) => match decoder.finish() {
+            Message::Request(request) => Some(request.id),
+            Message::Notification(_) => None,
+            other => return Started::NotACall(Box::new(other)),
+        },
+        _ => id,
     };
-    let mut left = entries.iter();
-    while let Some(message) = left.next() {
-        running.run(router, message, exchange);
-        if turn.is_over() && !left.as_slice().is_empty() {
-            let begun = entries.len() - left.as_slice().len();
-            settle_responses(exchange.link, left.as_slice());
-            let begun = entries
-                .iter()
-                .take(begun)
-                .filter(|entry| !is_response(entry));
-            return running.pause(frame, begun.count(), exchange.link);
-        }
+    match id {
+        Some(id) => replies.refuse(id, Refusal::Overloaded),
+        None => caller.stats().dropped(1),
     }
-    running.end(exchange)
+    Started::Done
 }
 
-/// Settles the calls that are answered in entries which have not begun: responses never
-/// wait.
-fn settle_responses(link: &Link, entries: &[Message<'_>]) {
-    for entry in entries {
-        if let Message::Response(response) = entry {
-            link.settle(response);
-        }
-    }
+/// A call that its handler reads and runs.
+pub(crate) struct IncomingCall<'m, 'c, 'p> {
+    params: Params<'m, 'c, 'p>,
+    reply: PendingReply<'c>,
+    context: ContextBuilder<'c>,
+    settings: Settings,
+    /// The handler's future; kept here so that it outlives a panic.
+    future: Option<Pin<Box<dyn HandlerFuture>>>,
 }
 
-const fn is_response(entry: &Message<'_>) -> bool {
-    matches!(entry, Message::Response(_))
+/// Params of a call.
+enum Params<'m, 'c, 'p> {
+    /// The message is decoded up to its params, and its id may follow.
+    Unread(&'c mut Decoder<'m, 'p>),
+    /// The message is decoded.
+    Read(Option<RawJson<'m>>),
 }
 
-/// A batch of which entries are begun one after the other.
-struct RunningBatch {
-    batch: Batch,
-    calls: Vec<(Option<usize>, Box<Later>)>,
-    cancelled: Vec<SameId>,
-    /// How many requests among the calls.
-    open: usize,
-    is_late: bool,
-    traces: Traces,
+/// What became of a call in its handler.
+pub(crate) enum Ran<'m> {
+    /// The reply is written, or the notification is served.
+    Replied,
+    /// The handler must wait.
+    Suspended,
+    /// The handler did not run.
+    BadParams(JsonRpcError),
+    /// The handler did not run: what follows the params makes it no valid call.
+    NotACall(Box<Message<'m>>),
 }
 
-impl RunningBatch {
-    /// Runs one entry.
-    fn run(&mut self, router: &Router, message: &Message<'_>, exchange: &mut Exchange<'_>) {
-        let (link, is_late) = (exchange.link, self.is_late);
-        // It may mean one of this very batch, none of which goes on yet.
-        if let Message::Notification(Notification { method, params, .. }) = message
-            && let Some(id) = link.cancelled_by(method, *params)
-        {
-            self.traces.next(message);
-            self.cancelled.extend(id);
-            return;
-        }
-        let place = self.batch.begin();
-        let mut inner = Exchange::for_entry(link, &mut self.batch.text);
-        inner.caller = exchange.caller;
-        inner.trace = self.traces.next(message);
-        let full = link.is_full(self.open) || link.owes_too_much(inner.out.len());
-        let waits = match message {
-            Message::Request(request) if is_late || full => {
-                inner.turn_away(request.id, is_late);
-                None
-            }
-            message => {
-                let silent = !matches!(message, Message::Request(_) | Message::Invalid(_));
-                entry(router, message, &mut inner).map(|later| (silent, later))
+impl<'m: 'c, 'c> IncomingCall<'m, 'c, '_> {
+    /// Reads the params as the handler's own type, and the message to its end.
+    ///
+    /// # Errors
+    /// The handler must not run.
+    #[inline]
+    pub(crate) fn read_params<P: DeserializeOwned>(&mut self) -> Result<P, Ran<'m>> {
+        let (early, params) = match &mut self.params {
+            Params::Read(params) => (None, *params),
+            Params::Unread(decoder) => {
+                let early = decoder.read_params::<P>();
+                let params = match decoder.finish() {
+                    Message::Request(request) => {
+                        self.reply.id = Some(request.id);
+                        request.params
+                    }
+                    Message::Notification(notification) => notification.params,
+                    other => return Err(Ran::NotACall(Box::new(other))),
+                };
+                self.params = Params::Read(params);
+                (early, params)
             }
         };
-        match waits {
-            Some((true, notification)) => self.calls.push((None, notification)),
-            Some((false, request)) => {
-                self.open += 1;
-                let place = self.batch.leave_open(place);
-                self.calls.push((Some(place), request));
-            }
-            None => self.batch.end(place),
-        }
+        self.context.id = self.reply.id;
+        let read = match (early, params) {
+            (Some(read), _) => read,
+            (None, Some(params)) => params.read(),
+            (None, None) => RawJson::NULL.read(),
+        };
+        read.map_err(|error| Ran::BadParams(JsonRpcError::wrong_params::<P>(params, &error)))
     }
 
-    /// Keeps the entries behind the first `begun`, not counting responses, for another
-    /// turn.
-    fn pause(self, frame: &[u8], begun: usize, link: &Link) -> Dispatched {
-        let text: Box<str> = String::from_utf8_lossy(frame).into();
-        let mut entries = Entries::at(&text, 0, &link.config.policy);
-        let passed = entries.by_ref().filter(|entry| !is_response(entry));
-        passed.take(begun).for_each(drop);
-        let position = entries.position();
-        Dispatched::Paused(Box::new(PausedBatch {
-            running: self,
-            text,
-            position,
-        }))
+    /// Builds the handler's [`Context`](crate::Context) if it wants one.
+    pub(crate) fn context(&mut self) -> &mut ContextBuilder<'c> {
+        &mut self.context
     }
 
-    /// Writes the replies if no call goes on.
-    fn end(self, exchange: &mut Exchange<'_>) -> Dispatched {
-        if self.calls.is_empty() {
-            self.cancelled
-                .iter()
-                .for_each(|id| exchange.link.cancel(id));
-            self.batch.write(exchange);
-            return Dispatched::Done;
-        }
-        Dispatched::Batch(Box::new(Unready {
-            batch: self.batch,
-            calls: self.calls,
-            cancelled: self.cancelled,
-        }))
-    }
-}
-
-/// A batch whose turn was over before all of its entries had begun.
-pub(crate) struct PausedBatch {
-    running: RunningBatch,
-    text: Box<str>,
-    /// Where in it the entries are that have not begun.
-    position: usize,
-}
-
-impl PausedBatch {
-    /// Begins further entries; all, or as many as fit into one turn.
-    pub(crate) fn resume(
-        mut self: Box<Self>,
-        router: &Router,
-        exchange: &mut Exchange<'_>,
-    ) -> Dispatched {
-        let turn = exchange.turn.unwrap_or_else(Turn::begin);
-        let link = exchange.link;
-        let mut entries = Entries::at(&self.text, self.position, &link.config.policy);
-        while let Some(message) = entries.next() {
-            // A response was settled when the batch came.
-            if is_response(&message) {
-                continue;
-            }
-            self.running.run(router, &message, exchange);
-            if turn.is_over() {
-                self.position = entries.position();
-                return Dispatched::Paused(self);
-            }
-        }
-        self.running.end(exchange)
-    }
-
-    /// Cancels these calls of the batch when all have begun.
-    pub(crate) fn cancel(&mut self, ids: &[SameId]) {
-        self.running.cancelled.extend_from_slice(ids);
-    }
-}
-
-impl Later {
-    /// Polls the handler; when it is done its answer is in `exchange`.
-    pub(crate) fn poll(
+    /// Writes the result of the handler.
+    #[inline]
+    pub(crate) fn reply<T: Serialize>(
         &mut self,
-        cx: &mut task::Context<'_>,
-        exchange: &mut Exchange<'_>,
-    ) -> Poll<()> {
-        let id = self.id.as_deref().and_then(|id| Id::parse(id).ok());
-        let Some(future) = &mut self.future else {
-            return Poll::Ready(());
-        };
-        let (future, method) = (future.as_mut(), &self.method);
-        self.watched
-            .within(|| future.poll_reply(cx, id, method, exchange))
+        result: Result<T, JsonRpcError>,
+        replies: &mut Replies<'_>,
+    ) -> Ran<'m> {
+        replies.result(&mut self.reply, result);
+        Ran::Replied
+    }
+
+    /// Polls the handler for the first time, unless it has a task of its own from the
+    /// start. Nobody is to be woken: a suspended call is polled again first.
+    pub(crate) fn poll_first(
+        &mut self,
+        future: Pin<Box<dyn HandlerFuture>>,
+        replies: &mut Replies<'_>,
+    ) -> Ran<'m> {
+        let future = self.future.insert(future);
+        if self.settings.spawn {
+            return Ran::Suspended;
+        }
+        let mut cx = task::Context::from_waker(task::Waker::noop());
+        match future
+            .as_mut()
+            .poll_reply(&mut cx, &mut self.reply, replies)
+        {
+            task::Poll::Ready(()) => Ran::Replied,
+            task::Poll::Pending => Ran::Suspended,
+        }
+    }
+
+    /// The call as it waits for its handler.
+    fn suspend(self, span: CallSpan) -> Box<SuspendedCall> {
+        let context = self.context;
+        Box::new(SuspendedCall {
+            future: self.future,
+            id: self.reply.id.map(|id| id.as_str().into()),
+            method: Arc::clone(context.method),
+            detached: self.settings.finish.then(|| Arc::clone(context.detached)),
+            context: context.built,
+            settings: self.settings,
+            span,
+        })
     }
 }

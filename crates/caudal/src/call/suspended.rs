@@ -1,335 +1,293 @@
-//! Calls of the other side that must wait: each in a task of its own.
+//! Calls whose handlers must wait: run to their end, cancelled, or timed out.
 
-use std::future::poll_fn;
-use std::pin::pin;
+use std::future::{Future as _, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Poll;
+use std::task::{self, Poll};
 
 use bytes::BytesMut;
-use caudal_core::{Id, JsonRpcError};
+use caudal_core::{ErrorCode, Id, JsonRpcError};
 use tokio_util::sync::CancellationToken;
 
-use super::batch::Batch;
+use super::batch::OpenBatch;
+use super::caller::Caller;
 use super::incident;
-use super::{Exchange, Later};
-use crate::connection::link::Link;
+use super::replies::{Outcome, PendingReply, Replies};
+use crate::connection::{Connection, RunningGuard};
+use crate::observe::span::CallSpan;
+use crate::router::context::Context;
+use crate::router::handler::{HandlerFuture, Settings};
 
-/// Where the answer of a call goes.
-pub(crate) enum Place {
-    /// Into a frame of its own.
-    Alone,
-    /// Into this place of a batch, which is sent when it is complete.
-    In(Arc<OpenBatch>, usize),
+/// A call whose handler must wait.
+pub(crate) struct SuspendedCall {
+    /// `None` when it has ended.
+    pub(super) future: Option<Pin<Box<dyn HandlerFuture>>>,
+    /// JSON text of the id; `None` for a notification.
+    pub(super) id: Option<Box<str>>,
+    pub(super) method: Arc<str>,
+    pub(super) context: Option<Context>,
+    pub(super) settings: Settings,
+    /// Counts the calls that go on when they are cancelled, if this one does.
+    pub(super) detached: Option<Arc<AtomicUsize>>,
+    pub(super) span: CallSpan,
 }
 
-/// A batch of which answers are open. What it holds is counted.
-pub(crate) struct OpenBatch {
-    link: Arc<Link>,
-    batch: Mutex<Batch>,
-}
-
-impl OpenBatch {
-    pub(crate) fn new(link: &Arc<Link>, batch: Batch) -> Self {
-        link.count_owed(batch.bytes());
-        Self {
-            link: Arc::clone(link),
-            batch: Mutex::new(batch),
-        }
+impl SuspendedCall {
+    /// Runs the call in a task of its own, and sends its reply, or puts it into its place
+    /// of a batch.
+    pub(crate) fn spawn(
+        mut self: Box<Self>,
+        connection: &Arc<Connection>,
+        batch: Option<(Arc<OpenBatch>, usize)>,
+    ) {
+        let caller = Caller::Connection(Arc::clone(connection));
+        let token = CallToken::of(&self, &caller);
+        let is_barrier = self.id.is_none() || self.settings.serial;
+        let mut running = connection.enter(self.id.as_deref(), token.token.clone(), is_barrier);
+        // Tasks need not begin in the order in which they are spawned.
+        let start_barrier = self
+            .settings
+            .spawn
+            .then(|| StartBarrier::new(Arc::clone(connection)));
+        tokio::spawn(async move {
+            if let Some(barrier) = start_barrier {
+                barrier.remove();
+            }
+            let mut text = BytesMut::new();
+            let mut replies = match batch {
+                Some(_) => Replies::bare(&caller, &mut text),
+                None => Replies::framed(&caller, running.connection.framing, &mut text),
+            };
+            self.complete(&token, &caller, &mut replies).await;
+            deliver(&mut running, &caller, batch, text).await;
+        });
     }
 
-    /// Puts an answer into its place; all of them, framed, if it was the last.
-    fn fill(&self, place: usize, text: BytesMut, entered: &mut Entered) -> Option<BytesMut> {
-        self.link.count_owed(text.len());
-        let mut batch = self.lock();
-        if !batch.fill(place, text) {
-            // Before the last one can send them all.
-            entered.leave();
-            return None;
+    /// Runs the call in the task of whoever awaits this, and returns its reply without a
+    /// frame.
+    ///
+    /// # Cancel safety
+    /// Dropping it cancels the call; one that chose to finish goes on.
+    pub(super) async fn run(mut self: Box<Self>, caller: &Caller) -> BytesMut {
+        let in_flight = InFlight::count(caller.clone(), self.id.is_some());
+        let token = CallToken::of(&self, caller);
+        let _cancel = CancelOnDrop(token.clone());
+        if self.settings.finish {
+            // In a task of its own it goes on when this is dropped.
+            let complete = async move { self.complete_bare(&token, &in_flight.caller).await };
+            return tokio::spawn(complete).await.unwrap_or_default();
         }
+        self.complete_bare(&token, &in_flight.caller).await
+    }
+
+    async fn complete_bare(&mut self, token: &CallToken, caller: &Caller) -> BytesMut {
         let mut text = BytesMut::new();
-        batch.write(&mut Exchange::for_frame(&self.link, &mut text));
-        Some(text)
+        let mut replies = Replies::bare(caller, &mut text);
+        self.complete(token, caller, &mut replies).await;
+        text
     }
 
-    fn lock(&self) -> MutexGuard<'_, Batch> {
-        let locked = self.batch.lock();
-        locked.unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// Polls the handler until the reply is written, the call is cancelled or its time is
+    /// over.
+    async fn complete(&mut self, token: &CallToken, caller: &Caller, replies: &mut Replies<'_>) {
+        let id = self.id.as_deref().and_then(|id| Id::parse(id).ok());
+        let mut reply = PendingReply::new(id, &self.method);
+        let mut detached = None;
+        let ended = {
+            let mut cancelled = pin!(token.token.cancelled());
+            let timeout = self.settings.timeout;
+            let mut timeout = timeout.map(|limit| Box::pin(tokio::time::sleep(limit)));
+            poll_fn(|cx| {
+                if poll_handler(&mut self.future, &self.span, cx, &mut reply, replies).is_ready() {
+                    return Poll::Ready(Ended::Replied);
+                }
+                if detached.is_none() && cancelled.as_mut().poll(cx).is_ready() {
+                    match &self.detached {
+                        // The handler sees the token and ends when it likes.
+                        Some(count) => detached = Some(Detached::count(count)),
+                        None => return Poll::Ready(Ended::Cancelled),
+                    }
+                }
+                match timeout.as_mut().map(|timeout| timeout.as_mut().poll(cx)) {
+                    Some(Poll::Ready(())) => Poll::Ready(Ended::TimedOut),
+                    _ => Poll::Pending,
+                }
+            })
+            .await
+        };
+        let (outcome, error) = match ended {
+            Ended::Replied => (reply.outcome.unwrap_or(Outcome::Error), None),
+            Ended::Cancelled => {
+                let cancel = caller.config().dialect.cancel.as_ref();
+                let code = cancel.and_then(|cancel| cancel.answer);
+                // Nobody is owed a reply to a notification.
+                let code = code.filter(|_| id.is_some());
+                let error = code.map(|code| JsonRpcError::new(code, "Request cancelled"));
+                (Outcome::Cancelled, error)
+            }
+            Ended::TimedOut => {
+                token.cancel();
+                let error = JsonRpcError::new(ErrorCode::REQUEST_TIMEOUT, "Request timed out");
+                (Outcome::TimedOut, Some(error))
+            }
+        };
+        // The handler may hold what others wait for, and it may panic when it is dropped.
+        incident::contain(&self.method, || drop(self.future.take()));
+        if let Some(error) = error {
+            replies.error(&mut reply, &error);
+        }
+        let ended = outcome.as_str();
+        self.span
+            .in_scope(|| tracing::debug!(target: "caudal", outcome = ended, "ended"));
+        self.span.end(outcome);
     }
 }
 
-impl Drop for OpenBatch {
-    fn drop(&mut self) {
-        self.link.uncount_owed(self.lock().bytes());
-    }
-}
-
-enum End {
-    Done,
+enum Ended {
+    Replied,
     Cancelled,
     TimedOut,
 }
 
-/// Moves a call out of the connection's task.
-pub(crate) fn spawn(link: &Arc<Link>, mut later: Later, place: Place) {
-    let token = Token::of(link, &later);
-    let holds = later.id.is_none() || later.settings.serial;
-    let (key, session) = link.enter(later.id.as_deref(), token.token.clone(), holds);
-    // Tasks need not begin in the order in which they are spawned.
-    let starts = later.settings.spawn.then(|| Starts::hold(link));
-    let link = Arc::clone(link);
-    let mut entered = Entered {
-        link,
-        key: Some(key),
-        holds,
+/// Polls the handler; a panic is its end, too.
+fn poll_handler(
+    future: &mut Option<Pin<Box<dyn HandlerFuture>>>,
+    span: &CallSpan,
+    cx: &mut task::Context<'_>,
+    reply: &mut PendingReply<'_>,
+    replies: &mut Replies<'_>,
+) -> Poll<()> {
+    let Some(future) = future else {
+        return Poll::Ready(());
     };
-    // Many of these may wait: what an async function takes by value is kept twice.
-    tokio::spawn(async move {
-        if let Some(starts) = starts {
-            starts.let_others();
-        }
-        let framed = matches!(place, Place::Alone);
-        let text = run_with(&entered.link, &mut later, &token, framed).await;
-        deliver(&mut entered, session, &place, text).await;
-    });
-}
-
-/// Whatever happens to the task of a call, the connection learns of its end.
-struct Entered {
-    link: Arc<Link>,
-    /// None once it has.
-    key: Option<usize>,
-    holds: bool,
-}
-
-impl Entered {
-    fn leave(&mut self) {
-        if let Some(key) = self.key.take() {
-            self.link.leave(key, self.holds);
+    let poll = AssertUnwindSafe(|| future.as_mut().poll_reply(cx, reply, replies));
+    match span.in_scope(|| catch_unwind(poll)) {
+        Ok(polled) => polled,
+        Err(panic) => {
+            replies.panicked(reply, panic);
+            Poll::Ready(())
         }
     }
 }
 
-impl Drop for Entered {
-    fn drop(&mut self) {
-        self.leave();
+/// Sends the reply of a call when there is room for it. The last call of a batch sends all
+/// replies.
+async fn deliver(
+    running: &mut RunningGuard,
+    caller: &Caller,
+    batch: Option<(Arc<OpenBatch>, usize)>,
+    mut text: BytesMut,
+) {
+    if let Some((batch, place)) = batch {
+        if !batch.fill(place, std::mem::take(&mut text), || running.end()) {
+            return;
+        }
+        let framing = running.connection.framing;
+        batch.write(&mut Replies::framed(caller, framing, &mut text));
+    }
+    if !text.is_empty() {
+        running.send_reply(&text).await;
     }
 }
 
-/// A call that is not started yet: until its task runs, or is dropped, no other message
-/// may start.
-struct Starts(Arc<Link>);
-
-impl Starts {
-    fn hold(link: &Arc<Link>) -> Self {
-        link.hold();
-        Self(Arc::clone(link))
-    }
-}
-
-impl Starts {
-    /// Lets the others start, though this worker may be busy from now on. tokio's workers
-    /// keep for themselves what they have woken last, which is the connection's own task:
-    /// what is woken after it leaves that to those who have nothing to do.
-    fn let_others(self) {
-        drop(self);
-        drop(tokio::spawn(std::future::ready(())));
-    }
-}
-
-impl Drop for Starts {
-    fn drop(&mut self) {
-        self.0.let_go();
-    }
-}
-
-/// What tells a call that nobody waits for it any more.
-struct Token {
+/// Tells a call that nobody waits for it any more.
+#[derive(Clone)]
+struct CallToken {
     token: CancellationToken,
-    /// Whether it is of this call alone.
-    own: bool,
+    /// True if no other call has it.
+    is_own: bool,
 }
 
-impl Token {
-    fn of(link: &Link, later: &Later) -> Self {
-        let (token, own) = match &later.context {
+impl CallToken {
+    fn of(call: &SuspendedCall, caller: &Caller) -> Self {
+        let can_be_cancelled = caller.config().dialect.cancel.is_some();
+        let (token, is_own) = match &call.context {
             Some(context) => (context.token().clone(), true),
-            None if later.settings.finish || link.config.dialect.cancel.is_some() => {
-                (link.token(), true)
+            None if call.settings.finish || can_be_cancelled => {
+                (caller.incoming().new_token(), true)
             }
-            // Nobody can cancel it but with the whole session.
-            None => (link.session_token(), false),
+            // It is cancelled only with its connection.
+            None => (caller.incoming().shared_token(), false),
         };
-        Self { token, own }
+        Self { token, is_own }
     }
-}
 
-/// Runs a call in the task of whoever asked, and returns its answer without a
-/// frame.
-///
-/// # Cancel safety
-/// If it is dropped, the call is cancelled; one that chose to finish goes on.
-pub(crate) async fn run(link: &Arc<Link>, mut later: Box<Later>) -> BytesMut {
-    /// Tells the call that nobody waits for it any more.
-    struct Asked(Token);
-    impl Drop for Asked {
-        fn drop(&mut self) {
-            if self.0.own {
-                self.0.token.cancel();
-            }
+    fn cancel(&self) {
+        if self.is_own {
+            self.token.cancel();
         }
     }
-    let counted = InFlight::count(link, later.id.is_some());
-    let token = Token::of(link, &later);
-    if !later.settings.finish {
-        let asked = Asked(token);
-        return run_with(link, &mut later, &asked.0, false).await;
-    }
-    let asked = Asked(Token {
-        token: token.token.clone(),
-        own: token.own,
-    });
-    let task = tokio::spawn(async move {
-        let text = run_with(&counted.0, &mut later, &token, false).await;
-        drop(counted);
-        text
-    });
-    let text = task.await.unwrap_or_default();
-    drop(asked);
-    text
 }
 
-/// A call that is counted while it runs.
-struct InFlight(Arc<Link>, bool);
+struct CancelOnDrop(CallToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// A call of a lone message that is counted while it runs.
+struct InFlight {
+    caller: Caller,
+    is_request: bool,
+}
 
 impl InFlight {
-    fn count(link: &Arc<Link>, request: bool) -> Self {
-        link.count_in_flight(request);
-        Self(Arc::clone(link), request)
+    fn count(caller: Caller, is_request: bool) -> Self {
+        if is_request {
+            caller.incoming().count_request();
+        }
+        Self { caller, is_request }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.uncount_in_flight(self.1);
+        if self.is_request {
+            self.caller.incoming().uncount_request();
+        }
     }
 }
 
 /// A call that goes on though it was cancelled, perhaps longer than its connection.
-struct Outlives(Arc<AtomicUsize>);
+struct Detached(Arc<AtomicUsize>);
 
-impl Outlives {
+impl Detached {
     fn count(all: &Arc<AtomicUsize>) -> Self {
         all.fetch_add(1, Relaxed);
         Self(Arc::clone(all))
     }
 }
 
-impl Drop for Outlives {
+impl Drop for Detached {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
 }
 
-async fn run_with(link: &Arc<Link>, later: &mut Later, token: &Token, framed: bool) -> BytesMut {
-    let mut text = BytesMut::new();
-    let mut exchange = match framed {
-        true => Exchange::for_frame(link, &mut text),
-        false => Exchange::for_entry(link, &mut text),
-    };
-    let mut outlives = None;
-    let end = {
-        let mut cancelled = pin!(token.token.cancelled());
-        let mut timeout = later
-            .settings
-            .timeout
-            .map(|limit| Box::pin(tokio::time::sleep(limit)));
-        poll_fn(|cx| {
-            if later.poll(cx, &mut exchange).is_ready() {
-                return Poll::Ready(End::Done);
-            }
-            if outlives.is_none() && cancelled.as_mut().poll(cx).is_ready() {
-                match &later.outliving {
-                    // Who chose to finish is told by the token, and goes on.
-                    Some(count) => outlives = Some(Outlives::count(count)),
-                    None => return Poll::Ready(End::Cancelled),
-                }
-            }
-            match timeout.as_mut().map(|timeout| timeout.as_mut().poll(cx)) {
-                Some(Poll::Ready(())) => Poll::Ready(End::TimedOut),
-                _ => Poll::Pending,
-            }
-        })
-        .await
-    };
-    let future = later.future.take();
-    let (id, method, watched) = (&later.id, &later.method, &later.watched);
-    let id = id.as_deref().and_then(|id| Id::parse(id).ok());
-    // A notification is not answered.
-    let cancel = link.config.dialect.cancel.as_ref().filter(|_| id.is_some());
-    let (outcome, answer) = match end {
-        End::Done => (exchange.outcome(), None),
-        End::Cancelled => {
-            let code = cancel.and_then(|cancel| cancel.answer);
-            let error = code.map(|code| JsonRpcError::new(code, "Request cancelled"));
-            ("cancelled", error)
-        }
-        End::TimedOut => {
-            if token.own {
-                token.token.cancel();
-            }
-            let error = JsonRpcError::new(-32_001, "Request timed out");
-            ("timeout", Some(error))
-        }
-    };
-    // It may hold what others wait for, and it may panic when it is dropped.
-    incident::contain(method, || drop(future));
-    if let Some(error) = answer {
-        exchange.reply(id, method, Err::<(), _>(error));
-    }
-    watched.within(|| tracing::debug!(target: "caudal", outcome, "ended"));
-    watched.end(outcome);
-    text
-}
+/// Lets no other message start until the task of a call runs, or is dropped.
+struct StartBarrier(Arc<Connection>);
 
-/// Sends an answer when there is room for it.
-async fn deliver(entered: &mut Entered, session: u64, place: &Place, text: BytesMut) {
-    let text = match place {
-        Place::Alone => Some(text),
-        Place::In(batch, place) => batch.fill(*place, text, entered),
-    };
-    if let (Some(text), Some(key)) = (text.filter(|text| !text.is_empty()), entered.key) {
-        let link = &entered.link;
-        let counted = Undelivered::count(link, text.len());
-        // It fails when the connection has ended, and then nobody waits for it.
-        if link
-            .answer(session, &text, key, entered.holds)
-            .await
-            .is_ok()
-        {
-            counted.delivered();
-            entered.key = None;
-        }
+impl StartBarrier {
+    fn new(connection: Arc<Connection>) -> Self {
+        connection.add_barrier();
+        Self(connection)
+    }
+
+    /// Lets other messages start, though this worker may be busy from now on. A worker of
+    /// tokio keeps for itself the task that it has woken last, which is the connection's;
+    /// waking another one behind it gives that one to idle workers.
+    fn remove(self) {
+        drop(self);
+        drop(tokio::spawn(std::future::ready(())));
     }
 }
 
-/// An answer that waits for room: while there are many, nothing new begins.
-struct Undelivered<'a>(&'a Link, usize);
-
-impl<'a> Undelivered<'a> {
-    fn count(link: &'a Link, bytes: usize) -> Self {
-        link.count_undelivered(bytes);
-        Self(link, bytes)
-    }
-
-    /// It was uncounted with that.
-    fn delivered(mut self) {
-        self.1 = 0;
-    }
-}
-
-impl Drop for Undelivered<'_> {
+impl Drop for StartBarrier {
     fn drop(&mut self) {
-        self.0.uncount_undelivered(self.1);
+        self.0.remove_barrier();
     }
 }

@@ -1,4 +1,4 @@
-//! The share of a worker's time that one task takes before it lets others run.
+//! The time that one task works before it lets others run.
 
 use std::future::Future;
 use std::pin::pin;
@@ -8,20 +8,20 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-/// Length of a turn. Ten busy connections on a worker delay an eleventh by two
+/// Length of a time slice. Ten busy connections on a worker delay an eleventh by two
 /// milliseconds; a switch every 200 µs costs them less than a hundredth of their time.
 const LENGTH: Duration = Duration::from_micros(200);
 
 /// A stretch of work in one poll of a task.
 ///
-/// A handler that has begun cannot be interrupted: a turn ends after the message, or
+/// A handler that has begun cannot be interrupted: a slice ends after the message, or
 /// after the entry of a batch, that passes its length.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct TimeSlice {
     end: Instant,
 }
 
-impl Turn {
+impl TimeSlice {
     pub(crate) fn begin() -> Self {
         Self {
             end: Instant::now() + LENGTH,

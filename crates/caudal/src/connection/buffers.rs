@@ -30,7 +30,13 @@ pub(crate) fn take() -> BytesMut {
 /// that has not come from here.
 pub(crate) fn give(mut buffer: BytesMut) {
     debug_assert!(buffer.is_empty(), "its bytes would be lost");
-    if !buffer.try_reclaim(SIZE) || buffer.capacity() > SIZE * 4 {
+    if !buffer.try_reclaim(SIZE) {
+        return;
+    }
+    if buffer.capacity() != SIZE {
+        front(&mut buffer);
+    }
+    if buffer.capacity() > SIZE * 4 {
         return;
     }
     FREE.with_borrow_mut(|free| {
@@ -40,9 +46,38 @@ pub(crate) fn give(mut buffer: BytesMut) {
     });
 }
 
+/// Moves what is in a buffer to its front, if that costs little: then its capacity is all
+/// the memory that it has.
+pub(crate) fn front(buffer: &mut BytesMut) {
+    let _ = buffer.try_reclaim(buffer.capacity() - buffer.len() + 1);
+}
+
+/// Moves the beginning of a message out of a buffer that is far too large for it: the rest
+/// may take long.
+#[cold]
+pub(crate) fn fit(buffer: &mut BytesMut) {
+    if buffer.len() <= SIZE && buffer.try_reclaim(2 * SIZE) {
+        let mut usual = BytesMut::with_capacity(SIZE);
+        usual.extend_from_slice(buffer);
+        buffer.clear();
+        give(std::mem::replace(buffer, usual));
+    }
+}
+
+/// Makes room for `more` bytes behind others, for twice as much as there is if `most`
+/// allows it: then small pieces are not moved often.
+#[cfg(feature = "http")]
+pub(crate) fn grow(pieces: &mut Vec<u8>, more: usize, most: usize) {
+    let needed = pieces.len() + more;
+    if needed > pieces.capacity() {
+        let room = (pieces.capacity() * 2).min(most).max(needed);
+        pieces.reserve_exact(room - pieces.len());
+    }
+}
+
 /// Gives an empty buffer back, unless it is so small that it may as well stay where it is
 /// for the next message.
-pub(crate) fn rest(buffer: &mut BytesMut) {
+pub(crate) fn give_unless_small(buffer: &mut BytesMut) {
     if buffer.try_reclaim(SMALL + 1) {
         give(std::mem::take(buffer));
     }
@@ -51,7 +86,7 @@ pub(crate) fn rest(buffer: &mut BytesMut) {
 /// Moves what could not be sent to where it takes no more room than it needs, if it is little:
 /// it may wait for long.
 #[cold]
-pub(crate) fn settle(buffer: &mut BytesMut) {
+pub(crate) fn shrink(buffer: &mut BytesMut) {
     if buffer.len() <= SIZE / 8 {
         let little = BytesMut::from(&**buffer);
         buffer.clear();
@@ -79,14 +114,14 @@ pub(crate) fn free() -> usize {
 mod tests {
     use bytes::Buf as _;
 
-    use super::{SIZE, free, settle, take};
+    use super::{SIZE, free, shrink, take};
 
     #[test]
     fn what_waits_to_be_sent_holds_no_buffer_for_it() {
         let mut out = take();
         out.extend_from_slice(b"an event");
         let before = free();
-        settle(&mut out);
+        shrink(&mut out);
         assert_eq!(out, "an event");
         assert!(out.capacity() < 64, "{}", out.capacity());
         assert_eq!(free(), before + 1);
@@ -94,13 +129,13 @@ mod tests {
         let mut out = take();
         out.resize(SIZE, b' ');
         out.advance(SIZE - 8);
-        settle(&mut out);
+        shrink(&mut out);
         assert!(out.capacity() < 64, "{}", out.capacity());
         assert_eq!(free(), before + 1);
         // To move much would cost more than it is worth.
         let mut out = take();
         out.resize(SIZE / 4, b' ');
-        settle(&mut out);
+        shrink(&mut out);
         assert!(out.capacity() >= SIZE);
     }
 }

@@ -1,201 +1,227 @@
-//! What waits for its turn: behind a notification or a serial method, or because the
-//! other side does not read.
+//! Messages that must wait: behind a notification or a serial method, or because the other
+//! side does not read.
 
 use std::sync::Arc;
 
-use caudal_core::{JsonRpcError, Message, Notification, decode};
+use caudal_core::{InvalidKind, JsonRpcError, Message, Notification, decode};
 
-use super::SameId;
+use super::id_index::IdKey;
 use super::task::Core;
-use crate::call::Exchange;
-use crate::call::batch::Batch;
-use crate::call::time_slice::Turn;
+use crate::call::batch::BatchReplies;
+use crate::call::replies::{PendingReply, Refusal, Replies};
+use crate::call::time_slice::TimeSlice;
+use crate::call::{Arrival, Scope};
 use crate::observe::trace::Traces;
 use crate::transport::Transport;
 
 impl Core {
-    /// Whether the next message may not start yet.
+    /// Returns true if the next message may not start yet.
     #[inline]
     pub(super) fn must_wait(&self) -> bool {
-        self.link.is_held() || !self.queue.is_empty() || self.link.is_output_full(self.out.len())
+        self.connection.incoming.has_barrier()
+            || !self.queue.is_empty()
+            || self.connection.is_output_full(self.out.len())
     }
 
-    /// Does with a message what can be done while others are in the way.
-    pub(super) fn hold(&mut self, frame: &[u8], turn: Turn) {
-        let link = Arc::clone(&self.link);
-        let mut message = decode(frame, &link.config.policy);
-        let traces = Traces::find(link.config.trace, frame, &message);
+    /// Does with a message what can be done now, and queues it if it must wait.
+    pub(super) fn defer(&mut self, frame: &[u8], time_slice: TimeSlice) {
+        let connection = Arc::clone(&self.connection);
+        let (policy, limits) = (&connection.config.policy, &connection.config.limits);
+        let mut message = decode(frame, policy);
+        let traces = Traces::find(connection.config.trace, frame, &message);
         if let Message::Batch(entries) = &mut message {
             // Responses never wait.
             entries.retain(|entry| match entry {
                 Message::Response(response) => {
-                    link.settle(response);
+                    connection.settle(response);
                     false
                 }
                 _ => true,
             });
         }
-        let queue_full = self
-            .queue
-            .is_full(link.config.limits.in_flight, link.config.limits.queue);
         if let Message::Notification(Notification { method, params, .. }) = &message {
-            if let Some(Some(id)) = link.cancelled_by(method, *params) {
+            let dialect = &connection.config.dialect;
+            if let Some(Some(id)) = dialect.cancelled_id(method, *params) {
                 self.cancel_queued(&id);
             }
-            if link.convention(method, *params) {
+            if connection.handle_convention(method, *params) {
                 return;
             }
         }
-        let answers = match &message {
+        let is_response = match &message {
             Message::Response(_) => true,
-            Message::Invalid(invalid) => invalid.kind == caudal_core::InvalidKind::Response,
+            Message::Invalid(invalid) => invalid.kind == InvalidKind::Response,
             _ => false,
         };
-        if link.is_output_full(self.out.len()) && !answers {
+        if connection.is_output_full(self.out.len()) && !is_response {
             // Even a refusal needs room; reading stops when the queue is full.
-            self.push(frame, &message);
-            return;
+            return self.queue(frame, &message);
         }
+        let queue_full = self.queue.is_full(limits.in_flight, limits.queue);
+        let is_late = self.refusing;
         match &message {
-            Message::Request(request) if self.refusing || link.is_full(0) || queue_full => {
-                let refusing = self.refusing;
-                self.exchange().turn_away(request.id, refusing);
+            Message::Request(request) if is_late => {
+                self.replies().refuse(request.id, Refusal::ShuttingDown);
             }
-            Message::Request(_) => {
-                self.push(frame, &message);
+            Message::Request(request) if connection.incoming.is_full(0) || queue_full => {
+                self.replies().refuse(request.id, Refusal::Overloaded);
             }
+            Message::Request(_) => self.queue(frame, &message),
             Message::Notification(_) if !self.must_wait() => {
-                self.start(frame, &message, traces, false, turn);
+                self.run_deferred(frame, &message, traces, false, time_slice);
             }
             Message::Notification(_) if queue_full => {
-                link.stats.dropped(1);
+                connection.stats.dropped(1);
                 tracing::debug!(target: "caudal", "a notification was dropped: too many wait");
             }
             Message::Batch(entries) if entries.is_empty() => {}
             Message::Batch(_) if !self.must_wait() => {
-                self.start(frame, &message, traces, self.refusing, turn);
+                self.run_deferred(frame, &message, traces, is_late, time_slice);
             }
-            Message::Batch(entries) if queue_full || (self.refusing && only_asks(entries)) => {
+            Message::Batch(entries) if queue_full || is_late && !has_notification(entries) => {
                 self.refuse_batch(entries);
             }
-            Message::Notification(_) | Message::Batch(_) => self.push(frame, &message),
-            _ => self.start(frame, &message, traces, false, turn),
+            Message::Notification(_) | Message::Batch(_) => self.queue(frame, &message),
+            _ => self.run_deferred(frame, &message, traces, false, time_slice),
         }
     }
 
-    /// Lets a message wait its turn.
-    fn push(&mut self, frame: &[u8], message: &Message<'_>) {
+    /// Lets a message wait.
+    fn queue(&mut self, frame: &[u8], message: &Message<'_>) {
+        let connection = &self.connection;
         let is_request = matches!(message, Message::Request(_));
-        let is_excess = is_request && self.link.is_full(0);
-        self.link.count_in_flight(is_request && !is_excess);
-        let cancels = self.link.config.dialect.cancel.is_some();
+        let is_excess = is_request && connection.incoming.is_full(0);
+        if is_request && !is_excess {
+            connection.incoming.count_request();
+        }
+        let cancels = connection.config.dialect.cancel.is_some();
         self.queue
             .push(frame, message, self.refusing, is_excess, cancels);
     }
 
     /// Answers a batch that there is no room for.
     fn refuse_batch(&mut self, entries: &[Message<'_>]) {
-        let refusing = self.refusing;
-        let mut batch = Batch::default();
+        let refusal = match self.refusing {
+            true => Refusal::ShuttingDown,
+            false => Refusal::Overloaded,
+        };
+        let mut batch = BatchReplies::default();
         for entry in entries {
-            let begin = batch.begin();
-            let mut exchange = Exchange::for_entry(&self.link, &mut batch.text);
+            let start = batch.text.len();
+            let mut replies = Replies::bare(&self.caller, &mut batch.text);
             match entry {
-                Message::Request(request) => exchange.turn_away(request.id, refusing),
-                Message::Invalid(invalid) => exchange.invalid(invalid),
+                Message::Request(request) => replies.refuse(request.id, refusal),
+                Message::Invalid(invalid) => replies.invalid(invalid),
                 Message::Notification(Notification { method, params, .. })
-                    if !self.link.convention(method, *params) =>
+                    if !self.connection.handle_convention(method, *params) =>
                 {
-                    self.link.stats.dropped(1);
+                    self.connection.stats.dropped(1);
                 }
                 _ => {}
             }
-            batch.end(begin);
+            batch.end_entry(start);
         }
-        batch.write(&mut self.exchange());
+        batch.write(&mut self.replies());
     }
 
     /// Answers a request that is cancelled before it has started.
-    fn cancel_queued(&mut self, id: &SameId) {
+    fn cancel_queued(&mut self, id: &IdKey) {
         let Some(queued) = self.queue.cancel(id) else {
             return;
         };
-        let link = Arc::clone(&self.link);
-        link.uncount_in_flight(queued.is_counted());
-        let cancel = link.config.dialect.cancel.as_ref();
+        let connection = Arc::clone(&self.connection);
+        if queued.is_counted() {
+            connection.incoming.uncount_request();
+        }
+        let cancel = connection.config.dialect.cancel.as_ref();
         if let Some(code) = cancel.and_then(|cancel| cancel.answer)
-            && let Message::Request(request) = decode(&queued.frame, &link.config.policy)
+            && let Message::Request(request) = decode(&queued.frame, &connection.config.policy)
         {
             let error = JsonRpcError::new(code, "Request cancelled");
-            let (id, method) = (Some(request.id), &request.method);
-            self.exchange().reply(id, method, Err::<(), _>(error));
+            let mut reply = PendingReply::new(Some(request.id), &request.method);
+            self.replies().error(&mut reply, &error);
         }
     }
 
-    /// Whether something waits, and nothing is in its way.
+    /// Returns true if a message waits, and nothing is in its way.
     pub(super) fn may_run_queue(&self) -> bool {
         !self.queue.is_empty()
             && !self.closing
             && self.paused.is_none()
-            && !self.link.is_held()
-            && !self.link.is_output_full(self.out.len())
+            && !self.connection.incoming.has_barrier()
+            && !self.connection.is_output_full(self.out.len())
     }
 
     /// Begins the next entries of a batch that was paused.
-    pub(super) fn resume_batch(&mut self, turn: Turn) {
+    pub(super) fn resume_batch(&mut self, time_slice: TimeSlice) {
         if self.closing {
             return;
         }
         if let Some(batch) = self.paused.take() {
-            let mut exchange = Exchange::inline(&self.link, &mut self.out);
-            exchange.turn = Some(turn);
-            let resumed = batch.resume(&self.router, &mut exchange);
-            self.go_on(resumed);
+            let scope = Scope {
+                router: &self.router,
+                caller: &self.caller,
+                arrival: Arrival::Fresh,
+                time_slice,
+            };
+            let mut replies = Replies::to_connection(&self.caller, &self.connection, &mut self.out);
+            let progress = batch.resume(&scope, &mut replies);
+            self.go_on(progress);
         }
     }
 
-    /// Runs what has waited for its turn, until the turn is over.
-    pub(super) fn run_queue(&mut self, turn: Turn) {
-        while self.may_run_queue() && !turn.is_over() {
+    /// Runs messages that have waited, until the time slice is over.
+    pub(super) fn run_queue(&mut self, time_slice: TimeSlice) {
+        while self.may_run_queue() && !time_slice.is_over() {
             let Some(queued) = self.queue.pop() else {
                 return;
             };
-            self.link.uncount_in_flight(queued.is_counted());
-            let link = Arc::clone(&self.link);
-            let mut message = decode(&queued.frame, &link.config.policy);
-            let traces = Traces::find(link.config.trace, &queued.frame, &message);
+            let connection = Arc::clone(&self.connection);
+            if queued.is_counted() {
+                connection.incoming.uncount_request();
+            }
+            let mut message = decode(&queued.frame, &connection.config.policy);
+            let traces = Traces::find(connection.config.trace, &queued.frame, &message);
             if let Message::Batch(entries) = &mut message {
                 entries.retain(|entry| !matches!(entry, Message::Response(_)));
             }
             match &message {
-                Message::Request(request) if queued.is_late || queued.is_excess => {
-                    self.exchange().turn_away(request.id, queued.is_late);
+                Message::Request(request) if queued.is_late => {
+                    self.replies().refuse(request.id, Refusal::ShuttingDown);
                 }
-                message => self.start(&queued.frame, message, traces, queued.is_late, turn),
+                Message::Request(request) if queued.is_excess => {
+                    self.replies().refuse(request.id, Refusal::Overloaded);
+                }
+                message => {
+                    let is_late = queued.is_late;
+                    self.run_deferred(&queued.frame, message, traces, is_late, time_slice);
+                }
             }
             match &mut self.paused {
                 Some(batch) => batch.cancel(queued.cancelled()),
-                None => queued.cancelled().iter().for_each(|id| link.cancel(id)),
+                None => queued
+                    .cancelled()
+                    .iter()
+                    .for_each(|id| connection.cancel(id)),
             }
         }
     }
 
-    /// Tells the transport how much waits, if that has changed.
+    /// Tells the transport how many bytes wait, if that has changed.
     #[inline]
-    pub(super) fn tell_queued(&mut self, transport: &mut dyn Transport) {
+    pub(super) fn report_queued(&mut self, transport: &mut dyn Transport) {
         let bytes = self.queue.bytes();
         if bytes != self.queued {
             self.queued = bytes;
             // It may have waited for that.
-            self.readable = true;
+            self.is_readable = true;
             transport.queued(bytes);
         }
     }
 }
 
-/// Whether no notification is among these.
-fn only_asks(entries: &[Message<'_>]) -> bool {
-    !entries
+fn has_notification(entries: &[Message<'_>]) -> bool {
+    entries
         .iter()
         .any(|entry| matches!(entry, Message::Notification(_)))
 }

@@ -1,325 +1,233 @@
-//! Calls of the other side that run outside the driver, and the conventions that
-//! cancel them and move our deadlines.
+//! Calls of the other side that run outside of the connection's task: how many there are,
+//! what they hold up, and how they are cancelled.
 
-use std::sync::atomic::Ordering::*;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
-use caudal_core::{CallError, RawJson};
-use tokio::time::Instant;
+use slab::Slab;
 use tokio_util::sync::CancellationToken;
 
-use super::deadline::after;
-use super::id_key::SameId;
-use super::link::{Link, Shared};
+use super::id_index::{IdIndex, IdKey};
+use crate::config::Limits;
+use crate::observe::stats::Counters;
+use crate::sync::lock;
 
-/// So many messages in a row that are no JSON are answered.
-const GARBAGE: usize = 1000;
+/// Messages in a row that are no JSON and are answered.
+const UNREADABLE: usize = 1000;
 
-/// A call of the other side that runs outside the driver.
-pub(super) struct RunningCall {
+/// The calls of one connection, or of all lone messages of one origin.
+#[derive(Debug)]
+pub(crate) struct IncomingCalls {
+    /// Maximum number of requests in flight.
+    limit: usize,
+    /// Maximum bytes of replies that are retained.
+    retained_limit: usize,
+    /// Requests that run outside of the connection's task, or wait to run.
+    in_flight: AtomicUsize,
+    /// Calls that must finish before the next message starts.
+    barriers: AtomicUsize,
+    /// Bytes of replies that wait for room in the output.
+    undelivered: AtomicUsize,
+    /// Bytes of replies that wait for the rest of their batch, or on an HTTP/2 stream of
+    /// their own for the client to take them.
+    retained: AtomicUsize,
+    running: Mutex<RunningCalls>,
+    /// Messages in a row that were no JSON.
+    unreadable: AtomicUsize,
+    /// Number of messages that had been served before them.
+    served_before: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct RunningCalls {
+    calls: Slab<RunningCall>,
+    by_id: IdIndex,
+    /// Cancelled when the connection is lost, and with it every call.
+    all: CancellationToken,
+}
+
+#[derive(Debug)]
+struct RunningCall {
     is_request: bool,
-    /// Where it can be cancelled by it.
-    id: Option<SameId>,
+    is_barrier: bool,
+    /// The id by which it can be cancelled.
+    id: Option<IdKey>,
     token: CancellationToken,
 }
 
-impl Link {
-    /// Whether a method belongs to the conventions of the connection.
-    #[inline]
-    pub(crate) fn knows(&self, method: &str) -> bool {
-        let dialect = &self.config.dialect;
-        dialect
-            .cancel
-            .as_ref()
-            .is_some_and(|cancel| cancel.method == method)
-            || dialect
-                .progress
-                .as_ref()
-                .is_some_and(|progress| progress.method == method)
-    }
-
-    /// Which request a notification cancels, if it names one; `None` if it is there for
-    /// something else.
-    pub(crate) fn cancelled_by(
-        &self,
-        method: &str,
-        params: Option<RawJson<'_>>,
-    ) -> Option<Option<SameId>> {
-        let cancel = self.config.dialect.cancel.as_ref();
-        let cancel = cancel.filter(|cancel| cancel.method == method)?;
-        let id = member(params, &cancel.member);
-        Some(id.and_then(|id| SameId::parse(&id)))
-    }
-
-    /// Acts on a notification of the conventions; `true` if that was all.
-    pub(crate) fn convention(&self, method: &str, params: Option<RawJson<'_>>) -> bool {
-        if let Some(id) = self.cancelled_by(method, params) {
-            id.iter().for_each(|id| self.cancel(id));
-            return true;
+impl IncomingCalls {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            limit: limits.in_flight,
+            retained_limit: limits.output,
+            in_flight: AtomicUsize::new(0),
+            barriers: AtomicUsize::new(0),
+            undelivered: AtomicUsize::new(0),
+            retained: AtomicUsize::new(0),
+            running: Mutex::default(),
+            unreadable: AtomicUsize::new(0),
+            served_before: AtomicU64::new(0),
         }
-        if let Some(progress) = &self.config.dialect.progress
-            && progress.method == method
-            && let Some(token) = member(params, &progress.member)
-            && let Some(token) = SameId::parse(&token)
-        {
-            self.progress(&token);
-        }
-        // An application may listen to it as well.
-        false
     }
 
-    /// Cancels what the other side has called under this id.
-    pub(crate) fn cancel(&self, id: &SameId) {
-        let shared = self.lock();
-        let same = shared.by_id.of(id);
-        let tokens: Vec<_> = same
-            .filter_map(|key| shared.running.get(key))
-            .map(|call| call.token.clone())
-            .collect();
-        drop(shared);
-        tokens.iter().for_each(CancellationToken::cancel);
-    }
-
-    /// Moves the deadline of the call that reports progress under this token.
-    fn progress(&self, token: &SameId) {
-        let mut guard = self.lock();
-        let shared = &mut *guard;
-        let now = Instant::now();
-        for key in shared.by_token.of(token) {
-            if let Some(waiting) = shared.calls.get(key)
-                && let Some(extend) = &waiting.extend
-            {
-                let deadline = after(now, extend.by).min(extend.ceiling);
-                shared
-                    .pending
-                    .set_deadline(waiting.id, Some(deadline.into_std()));
-            }
-        }
-        self.call_driver(shared);
-    }
-
-    /// Whether a message that is no JSON is answered. Where nothing else comes, the other
-    /// side may not understand the answers either, and answer them in the same way for ever.
-    #[cold]
-    pub(crate) fn answers_garbage(&self) -> bool {
-        let run = self.stats.run();
-        if self.run_before.swap(run, Relaxed) != run {
-            self.understands();
-        }
-        let before = self.garbage.fetch_add(1, Relaxed);
-        if before == GARBAGE {
-            tracing::warn!(
-                target: "caudal",
-                "{GARBAGE} messages in a row are no JSON, and further ones are not answered: \
-                 does the other side use another framing?",
-            );
-        }
-        before < GARBAGE
-    }
-
-    /// Notes that something came which is JSON.
-    pub(crate) fn understands(&self) {
-        self.garbage.store(0, Relaxed);
-    }
-
-    /// Whether no further request may start beside `more` that are about to.
+    /// Returns true if no further request may start beside `more` that are about to.
     #[inline]
     pub(crate) fn is_full(&self, more: usize) -> bool {
-        self.in_flight.load(Relaxed) + more >= self.config.limits.in_flight
+        self.in_flight() + more >= self.limit
     }
 
-    pub(crate) fn count_in_flight(&self, request: bool) {
-        self.in_flight.fetch_add(usize::from(request), Relaxed);
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Acquire)
     }
 
-    pub(crate) fn uncount_in_flight(&self, request: bool) {
-        self.in_flight.fetch_sub(usize::from(request), Release);
+    pub(crate) fn count_request(&self) {
+        self.in_flight.fetch_add(1, Relaxed);
     }
 
-    /// Whether a call must finish before the next message starts.
+    pub(crate) fn uncount_request(&self) {
+        self.in_flight.fetch_sub(1, Release);
+    }
+
+    /// Returns true if a call must finish before the next message starts.
     #[inline]
-    pub(crate) fn is_held(&self) -> bool {
+    pub(crate) fn has_barrier(&self) -> bool {
         self.barriers.load(Acquire) > 0
     }
 
-    /// Whether calls of the other side run outside the driver.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.is_held() || self.in_flight.load(Acquire) > 0
-    }
-
-    /// Whether calls of ours wait for an answer.
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.lock().pending.is_empty()
-    }
-
-    /// Notes a call that runs outside the driver.
-    pub(crate) fn enter(
-        &self,
-        id: Option<&str>,
-        token: CancellationToken,
-        holds: bool,
-    ) -> (usize, u64) {
-        self.count_in_flight(id.is_some());
-        if holds {
-            self.hold();
-        }
-        let call = RunningCall {
-            is_request: id.is_some(),
-            id: match self.config.dialect.cancel {
-                Some(_) => id.and_then(SameId::parse),
-                None => None,
-            },
-            token,
-        };
-        let id = call.id.clone();
-        let mut shared = self.lock();
-        let key = shared.running.insert(call);
-        if let Some(id) = id {
-            shared.by_id.insert(id, key);
-        }
-        (key, shared.session)
-    }
-
-    /// Lets no further message start until [`let_go`](Self::let_go).
-    pub(crate) fn hold(&self) {
+    /// Lets no message start until [`remove_barrier`](Self::remove_barrier).
+    pub(crate) fn add_barrier(&self) {
         self.barriers.fetch_add(1, AcqRel);
     }
 
-    pub(crate) fn let_go(&self) {
-        let mut shared = self.lock();
+    pub(crate) fn remove_barrier(&self) {
         self.barriers.fetch_sub(1, AcqRel);
-        self.call_driver(&mut shared);
     }
 
-    /// A token that fires when the session ends, if nothing fires it before.
-    pub(crate) fn token(&self) -> CancellationToken {
-        self.session_token().child_token()
+    /// Returns true if calls run outside of the connection's task.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.has_barrier() || self.in_flight() > 0
     }
 
-    pub(crate) fn session_token(&self) -> CancellationToken {
-        self.lock().token.clone()
+    /// Counts a call that runs outside of the connection's task.
+    pub(super) fn add(
+        &self,
+        id: Option<IdKey>,
+        is_request: bool,
+        is_barrier: bool,
+        token: CancellationToken,
+    ) -> usize {
+        if is_request {
+            self.count_request();
+        }
+        if is_barrier {
+            self.add_barrier();
+        }
+        let mut running = lock(&self.running);
+        let index = running.calls.insert(RunningCall {
+            is_request,
+            is_barrier,
+            id: id.clone(),
+            token,
+        });
+        if let Some(id) = id {
+            running.by_id.insert(id, index);
+        }
+        index
     }
 
-    /// Counts an answer that waits for room.
-    pub(crate) fn count_undelivered(&self, bytes: usize) {
+    /// Notes that a call has ended.
+    pub(super) fn remove(&self, index: usize) {
+        let mut running = lock(&self.running);
+        let call = running.calls.remove(index);
+        if let Some(id) = call.id {
+            running.by_id.remove(id, index);
+        }
+        if call.is_request {
+            self.uncount_request();
+        }
+        if call.is_barrier {
+            self.remove_barrier();
+        }
+    }
+
+    /// Cancels the calls with this id.
+    pub(super) fn cancel(&self, id: &IdKey) {
+        let running = lock(&self.running);
+        let calls = running.by_id.find(id);
+        let tokens: Vec<_> = calls
+            .filter_map(|index| running.calls.get(index))
+            .map(|call| call.token.clone())
+            .collect();
+        drop(running);
+        tokens.iter().for_each(CancellationToken::cancel);
+    }
+
+    /// Cancels all calls; later ones have a new token.
+    pub(super) fn cancel_all(&self) {
+        let all = std::mem::take(&mut lock(&self.running).all);
+        all.cancel();
+    }
+
+    /// The token that is cancelled when the connection is lost.
+    pub(crate) fn shared_token(&self) -> CancellationToken {
+        lock(&self.running).all.clone()
+    }
+
+    /// A token of one call, which is cancelled with all others.
+    pub(crate) fn new_token(&self) -> CancellationToken {
+        lock(&self.running).all.child_token()
+    }
+
+    /// Counts a reply that waits for room in the output.
+    pub(super) fn count_undelivered(&self, bytes: usize) {
         self.undelivered.fetch_add(bytes, AcqRel);
     }
 
-    pub(crate) fn uncount_undelivered(&self, bytes: usize) {
+    pub(super) fn uncount_undelivered(&self, bytes: usize) {
         self.undelivered.fetch_sub(bytes, AcqRel);
     }
 
-    /// Counts an answer that waits for the rest of its batch, or on a stream of its own.
-    pub(crate) fn count_owed(&self, bytes: usize) {
-        self.owed.fetch_add(bytes, Relaxed);
+    pub(super) fn undelivered(&self) -> usize {
+        self.undelivered.load(Relaxed)
     }
 
-    pub(crate) fn uncount_owed(&self, bytes: usize) {
-        self.owed.fetch_sub(bytes, Relaxed);
+    /// Counts a reply that waits for the rest of its batch, or on a stream of its own.
+    pub(crate) fn count_retained(&self, bytes: usize) {
+        self.retained.fetch_add(bytes, Relaxed);
     }
 
-    /// Whether such answers, `more` among them, hold so much that no further request may
-    /// start that would add to them.
-    pub(crate) fn owes_too_much(&self, more: usize) -> bool {
-        let owed = self.owed.load(Relaxed) + more;
-        owed > 0 && owed >= self.config.limits.output
+    pub(crate) fn uncount_retained(&self, bytes: usize) {
+        self.retained.fetch_sub(bytes, Relaxed);
     }
 
-    /// Whether so much waits to be sent that nothing new should begin.
-    #[inline]
-    pub(crate) fn is_output_full(&self, out: usize) -> bool {
-        let waits = out + self.undelivered.load(Relaxed);
-        waits > 0 && waits >= self.output.load(Relaxed)
+    /// Returns true if so many bytes are retained, `more` among them, that no further
+    /// request may start.
+    pub(crate) fn retains_too_much(&self, more: usize) -> bool {
+        let retained = self.retained.load(Relaxed) + more;
+        retained > 0 && retained >= self.retained_limit
     }
 
-    /// Notes that work has ended that went on without its call.
-    pub(crate) fn leave_late(&self, held: bool) {
-        let mut shared = self.lock();
-        self.uncount_in_flight(true);
-        if held {
-            self.barriers.fetch_sub(1, AcqRel);
+    /// Returns true if a message that is no JSON is answered. If nothing else comes, the
+    /// other side may not understand the replies either, and answer them for ever.
+    #[cold]
+    pub(crate) fn answers_unreadable(&self, stats: &Counters) -> bool {
+        let served = stats.served_total();
+        if self.served_before.swap(served, Relaxed) != served {
+            self.note_readable();
         }
-        self.call_driver(&mut shared);
-    }
-
-    /// Appends the answer of a call, which was counted as undelivered, when there is room
-    /// for it; to the session that asked alone. With it the call has ended: who has the
-    /// answer may ask again at once.
-    ///
-    /// # Cancel safety
-    /// If it is dropped, nothing was appended.
-    pub(crate) async fn answer(
-        &self,
-        session: u64,
-        frame: &[u8],
-        key: usize,
-        holds: bool,
-    ) -> Result<(), CallError> {
-        while !self.try_answer(session, frame, key, holds)? {
-            self.wait_for_room(false).await;
+        let before = self.unreadable.fetch_add(1, Relaxed);
+        if before == UNREADABLE {
+            tracing::warn!(
+                target: "caudal",
+                "{UNREADABLE} messages in a row are no JSON, and further ones are not answered: \
+                 does the other side use another framing?",
+            );
         }
-        Ok(())
+        before < UNREADABLE
     }
 
-    fn try_answer(
-        &self,
-        session: u64,
-        frame: &[u8],
-        key: usize,
-        holds: bool,
-    ) -> Result<bool, CallError> {
-        let mut shared = self.lock();
-        let appended = self.try_append(&mut shared, Some(session), frame)?;
-        if appended {
-            // In this order: who sees no call run must see that there is something to send.
-            self.uncount_undelivered(frame.len());
-            self.remove_running(&mut shared, key, holds);
-        }
-        Ok(appended)
-    }
-
-    /// Notes that it has ended.
-    pub(crate) fn leave(&self, key: usize, holds: bool) {
-        self.remove_running(&mut self.lock(), key, holds);
-    }
-
-    fn remove_running(&self, shared: &mut Shared, key: usize, holds: bool) {
-        let call = shared.running.remove(key);
-        if let Some(id) = call.id {
-            shared.by_id.remove(id, key);
-        }
-        self.uncount_in_flight(call.is_request);
-        if holds {
-            self.barriers.fetch_sub(1, AcqRel);
-        }
-        self.call_driver(shared);
-    }
-}
-
-/// The JSON text of one member of params by name.
-pub(crate) fn member(params: Option<RawJson<'_>>, name: &str) -> Option<String> {
-    let mut members: std::collections::HashMap<String, Box<serde_json::value::RawValue>> =
-        params?.read().ok()?;
-    members.remove(name).map(|value| value.get().to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use caudal_core::Framing;
-    use tokio_util::sync::CancellationToken;
-
-    use super::{Link, Relaxed};
-    use crate::peer::State;
-
-    #[tokio::test]
-    async fn a_call_has_ended_when_its_answer_can_be_sent() {
-        let (config, none) = Default::default();
-        let link = Link::new(config, Framing::Line, State::Connected, false, none);
-        let (key, session) = link.enter(Some("1"), CancellationToken::new(), true);
-        link.look();
-        link.count_undelivered(3);
-        assert!(link.is_busy() && !link.is_called());
-        let answered = link.answer(session, b"{}\n", key, true).await;
-        assert!(answered.is_ok() && !link.is_busy() && link.is_called());
-        assert_eq!(link.undelivered.load(Relaxed), 0);
+    /// Notes that a message came which is JSON.
+    pub(crate) fn note_readable(&self) {
+        self.unreadable.store(0, Relaxed);
     }
 }

@@ -1,43 +1,42 @@
-//! The life of a connection: made, run, ended, and made again if asked.
+//! The life of a connection: started, run, ended, and made again if asked.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
 use caudal_core::CloseReason;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::link::{Link, Order};
-use super::task::{Driver, Unsent};
+use super::Connection;
+use super::shutdown::Unsent;
+use super::task::ConnectionTask;
+use crate::call::Caller;
 use crate::config::Config;
 use crate::extensions::Extensions;
-use crate::peer::Peer;
-use crate::peer::State;
-use crate::peer::{Backoff, Gap};
+use crate::peer::{Backoff, Gap, Peer, State};
 use crate::router::Router;
 use crate::router::handler::BoxFuture;
-use crate::server::group::Attended;
+use crate::server::group::Membership;
 use crate::transport::Transport;
 
 /// Makes a connection anew.
 pub(crate) type Connector =
     Box<dyn FnMut() -> BoxFuture<Result<Box<dyn Transport>, crate::Error>> + Send>;
-/// Is told of every gap.
-pub(crate) type Told = Arc<dyn Fn(Peer, Gap) -> BoxFuture<()> + Send + Sync>;
+/// Runs after every gap.
+pub(crate) type OnReconnect = Arc<dyn Fn(Peer, Gap) -> BoxFuture<()> + Send + Sync>;
 
 /// How a lost connection is made again.
 pub(crate) struct Reconnect {
     pub(crate) backoff: Backoff,
     pub(crate) connect: Connector,
-    pub(crate) told: Option<Told>,
+    pub(crate) on_reconnect: Option<OnReconnect>,
 }
 
 /// Runs a connection in a task of its own.
 ///
-/// `attend` sees it before it begins, and what that returns is dropped when it has
-/// ended.
+/// `join` sees the connection before its task begins, and its result is dropped when the
+/// connection has ended.
 #[track_caller]
 pub(crate) fn start(
     transport: Box<dyn Transport>,
@@ -45,82 +44,49 @@ pub(crate) fn start(
     config: Arc<Config>,
     reconnect: Option<Reconnect>,
     extensions: Extensions,
-    attend: impl FnOnce(&Arc<Link>) -> Option<Attended>,
-) -> Arc<Link> {
-    let link = Link::new(
+    join: impl FnOnce(&Arc<Connection>) -> Option<Membership>,
+) -> Arc<Connection> {
+    let connection = Arc::new(Connection::new(
         config,
         transport.framing(),
-        State::Connected,
         reconnect.is_some(),
         extensions,
-    );
-    if let Some(remote) = transport.remote() {
-        let _ = link.remote.set(remote);
-    }
+        transport.remote(),
+    ));
     if let Some(bytes) = transport.output() {
-        link.bound_output(bytes);
+        connection.sender.lower_limit(bytes);
     }
     let span = tracing::info_span!(
         target: "caudal",
         "connection",
-        remote = link.remote.get().map(String::as_str),
+        remote = connection.remote.as_deref(),
     );
-    let life = Life {
-        driver: Some(Driver::new(transport, Arc::clone(&link), router)),
-        after: None,
-        reconnect: reconnect.map(Box::new),
-        _end: End {
-            link: Arc::clone(&link),
-            _attended: attend(&link),
-        },
+    let end = EndGuard {
+        connection: Arc::clone(&connection),
+        _membership: join(&connection),
     };
-    tokio::spawn(tracing::Instrument::instrument(life, span));
-    link
+    let task = ConnectionTask::new(transport, Arc::clone(&connection), router);
+    let run = async move {
+        // Dropped after all else.
+        let _end = end;
+        run(task, reconnect.map(Box::new)).await;
+    };
+    tokio::spawn(tracing::Instrument::instrument(run, span));
+    connection
 }
 
-/// The task of a connection.
-///
-/// Thousands of them may take turns, and each finds what it needs in memory that others
-/// have used since. So what a turn looks at stands together, and what comes after the
-/// first connection is elsewhere.
-struct Life {
-    driver: Option<Driver>,
-    after: Option<BoxFuture<()>>,
-    reconnect: Option<Box<Reconnect>>,
-    /// Dropped after all else.
-    _end: End,
-}
-
-impl Future for Life {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = self.get_mut();
-        if let Some(driver) = &mut this.driver {
-            let reason = ready!(Pin::new(driver).poll(cx));
-            let reconnect = this.reconnect.take();
-            let after = |driver| -> BoxFuture<()> { Box::pin(go_on(driver, reason, reconnect)) };
-            this.after = this.driver.take().map(after);
-        }
-        match &mut this.after {
-            Some(after) => after.as_mut().poll(cx),
-            None => Poll::Ready(()),
-        }
-    }
-}
-
-/// Whatever ends the task of a connection, a panic or the runtime, everybody learns
-/// of it.
-struct End {
-    link: Arc<Link>,
+/// Tells everybody that the connection has ended, whatever ends its task: also a panic, or
+/// the end of the runtime.
+struct EndGuard {
+    connection: Arc<Connection>,
     /// Dropped after that.
-    _attended: Option<Attended>,
+    _membership: Option<Membership>,
 }
 
-impl Drop for End {
+impl Drop for EndGuard {
     fn drop(&mut self) {
-        self.link.close(CloseReason::failed(Aborted));
-        self.link.announce_closed(None);
+        self.connection.close(CloseReason::failed(Aborted));
+        self.connection.announce_closed(None);
     }
 }
 
@@ -129,41 +95,50 @@ impl Drop for End {
 #[error("the task of the connection was aborted")]
 struct Aborted;
 
-/// What comes after the first connection, which has ended for this reason.
-async fn go_on(driver: Driver, reason: CloseReason, reconnect: Option<Box<Reconnect>>) {
-    let (link, router) = (Arc::clone(driver.link()), Arc::clone(driver.router()));
-    let (mut reason, mut more) = end(driver, reason).await;
+/// Runs a connection until it ends, and makes it again if asked.
+async fn run(mut task: ConnectionTask, reconnect: Option<Box<Reconnect>>) {
+    let reason = (&mut task).await;
+    // Boxed: an idle connection has no room for what follows its end.
+    Box::pin(after_first(task, reason, reconnect)).await;
+}
+
+/// What follows the end of the first connection.
+async fn after_first(task: ConnectionTask, reason: CloseReason, reconnect: Option<Box<Reconnect>>) {
+    let (connection, router) = (Arc::clone(task.connection()), Arc::clone(task.router()));
+    let (mut reason, mut better) = end(task, reason).await;
     if let Some(mut reconnect) = reconnect {
         let mut delays = reconnect.backoff.delays();
-        let mut heard = 0;
+        let mut received_before = 0;
         while !reason.is_local() {
             let lost = Instant::now();
-            let failed = link.interrupt(&reason);
-            // Who was heard of is there; who hangs up at once is asked ever less.
-            let received = link.stats().bytes_received;
-            if received > std::mem::replace(&mut heard, received) {
+            let failed = connection.interrupt(&reason.clone().temporary());
+            // The delays begin anew only if something was received since.
+            let received = connection.stats().bytes_received;
+            if received > std::mem::replace(&mut received_before, received) {
                 delays = reconnect.backoff.delays();
             }
-            match connect_again(&link, &mut reconnect, &mut delays, reason).await {
+            match connect_again(&connection, &mut reconnect, &mut delays, reason).await {
                 Ok((transport, attempts)) => {
-                    link.set_state(State::Connected);
+                    connection.set_state(State::Connected);
                     let gap = Gap {
                         lasted: lost.elapsed(),
                         attempts,
                         failed,
                     };
                     tracing::info!(target: "caudal", ?gap, "connected again");
-                    if let Some(told) = &reconnect.told {
-                        let (told, peer) = (Arc::clone(told), Peer::of(&link));
-                        // What it does before its first wait may panic too.
-                        tokio::spawn(async move { told(peer, gap).await });
+                    if let Some(on_reconnect) = &reconnect.on_reconnect {
+                        let caller = Caller::Connection(Arc::clone(&connection));
+                        let (on_reconnect, peer) = (Arc::clone(on_reconnect), Peer::of(caller));
+                        // It may panic before its first await, too.
+                        tokio::spawn(async move { on_reconnect(peer, gap).await });
                     }
-                    let mut driver = Driver::new(transport, Arc::clone(&link), Arc::clone(&router));
-                    reason = (&mut driver).await;
-                    (reason, more) = end(driver, reason).await;
+                    let (connection, router) = (Arc::clone(&connection), Arc::clone(&router));
+                    let mut task = ConnectionTask::new(transport, connection, router);
+                    reason = (&mut task).await;
+                    (reason, better) = end(task, reason).await;
                 }
                 Err(end) => {
-                    (reason, more) = (end, None);
+                    (reason, better) = (end, None);
                     break;
                 }
             }
@@ -171,45 +146,46 @@ async fn go_on(driver: Driver, reason: CloseReason, reconnect: Option<Box<Reconn
     }
     tracing::debug!(target: "caudal", %reason, "closed");
     let local = reason.is_local();
-    if link.close(reason) && local {
-        more.get_or_insert_with(Unsent::reason);
+    if connection.close(reason) && local {
+        better.get_or_insert_with(Unsent::reason);
     }
-    link.announce_closed(more);
+    connection.announce_closed(better);
 }
 
 /// Closes the transport of a connection that has ended. If this side has ended it, there
-/// may be more to say: what was left unsent, and what the transport knows.
-async fn end(driver: Driver, reason: CloseReason) -> (CloseReason, Option<CloseReason>) {
-    let link = Arc::clone(driver.link());
-    let (mut transport, mut unsent) = driver.end();
-    if !link.reconnects() || reason.is_local() {
-        // Nobody waits for an answer while the transport takes its time.
-        link.set_state(State::Draining);
-        if link.close(reason.clone()) {
+/// may be a better reason: messages were left unsent, or the transport knows more.
+async fn end(task: ConnectionTask, reason: CloseReason) -> (CloseReason, Option<CloseReason>) {
+    let connection = Arc::clone(task.connection());
+    let (mut transport, mut unsent) = task.end();
+    let reconnects = connection.sender.reconnects() && !reason.is_local();
+    if !reconnects {
+        // Nobody waits for a response while the transport takes its time.
+        connection.set_state(State::Draining);
+        if connection.close(reason.clone()) {
             unsent.get_or_insert_with(Unsent::reason);
         }
     }
     transport.closing(&reason);
     let limit = transport.close_timeout();
     let close = async move { timeout(limit, poll_fn(|cx| transport.poll_close(cx))).await };
-    if link.reconnects() && !reason.is_local() {
+    if reconnects {
         // The next connection need not wait for the end of this one.
         tokio::spawn(close);
         return (reason, None);
     }
     let closed = close.await;
-    let more = match closed {
+    let better = match closed {
         _ if unsent.is_some() => unsent,
-        Ok(more) => more,
+        Ok(better) => better,
         Err(_) => Some(Unsent::reason()),
     };
-    let more = more.filter(|_| reason.is_local());
-    (reason, more)
+    let better = better.filter(|_| reason.is_local());
+    (reason, better)
 }
 
 /// Tries until it succeeds, is told to stop, or has no try left.
 async fn connect_again(
-    link: &Arc<Link>,
+    connection: &Connection,
     reconnect: &mut Reconnect,
     delays: &mut impl Iterator<Item = Duration>,
     lost: CloseReason,
@@ -217,9 +193,9 @@ async fn connect_again(
     let mut end = lost;
     let mut attempts = 0;
     for delay in delays {
-        unless_closed(link, sleep(delay)).await?;
+        unless_closed(connection, sleep(delay)).await?;
         attempts += 1;
-        match unless_closed(link, (reconnect.connect)()).await? {
+        match unless_closed(connection, (reconnect.connect)()).await? {
             Ok(transport) => return Ok((transport, attempts)),
             Err(error) => {
                 tracing::debug!(target: "caudal", %error, attempts, "not connected");
@@ -236,24 +212,27 @@ async fn connect_again(
 
 /// Waits for `work`, unless the connection is to be closed meanwhile; calls
 /// whose time is up fail meanwhile too.
-async fn unless_closed<F: Future>(link: &Arc<Link>, work: F) -> Result<F::Output, CloseReason> {
+async fn unless_closed<F: Future>(
+    connection: &Connection,
+    work: F,
+) -> Result<F::Output, CloseReason> {
     let mut work = std::pin::pin!(work);
     let mut timer = std::pin::pin!(sleep(Duration::ZERO));
     poll_fn(|cx| {
-        link.set_driver(cx.waker());
+        connection.signal.set_task(cx.waker());
         loop {
-            let waiting = link.look();
-            if matches!(waiting.order, Some(Order::Close | Order::Drain(_))) {
+            let input = connection.sender.look();
+            if input.command.is_some() {
                 return Poll::Ready(Err(CloseReason::local()));
             }
-            let Some(deadline) = waiting.next_wakeup else {
+            let Some(deadline) = input.next_deadline else {
                 break;
             };
             timer.as_mut().reset(deadline);
             if timer.as_mut().poll(cx).is_pending() {
                 break;
             }
-            link.expire();
+            connection.sender.expire();
         }
         work.as_mut().poll(cx).map(Ok)
     })

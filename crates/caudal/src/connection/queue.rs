@@ -1,54 +1,54 @@
-//! The messages that wait, in the order in which they came.
+//! Received messages that wait for an earlier one, in the order in which they came.
 
 use std::collections::VecDeque;
 
 use caudal_core::Message;
 
-use super::SameId;
+use super::id_index::IdKey;
 
-/// Messages that wait their turn, in the order in which they came.
+/// Received messages that wait, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     frames: VecDeque<Queued>,
-    /// How many messages these are; a batch is as many as are in it.
+    /// Number of messages; each entry of a batch counts.
     messages: usize,
     bytes: usize,
 }
 
-/// A message that waits its turn.
+/// A received message that waits.
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) frame: Box<[u8]>,
-    /// Whether it came when nothing new was to be taken in.
+    /// True if it came during shutdown.
     pub(super) is_late: bool,
-    /// Whether it came when as many were in flight as may be.
+    /// True if it came when the limit of requests in flight was reached.
     pub(super) is_excess: bool,
     messages: usize,
-    asks: Asks,
+    requests: Requests,
 }
 
-/// What a message that waits asks for; ids only where they can be cancelled.
+/// The requests in a message; ids only where they can be cancelled.
 #[derive(Debug)]
-enum Asks {
-    Nothing,
-    One(Option<SameId>),
-    /// A batch, of which some may be cancelled before it starts.
+enum Requests {
+    None,
+    One(Option<IdKey>),
+    /// A batch. Some of its requests may be cancelled before it starts.
     Many {
-        open: Vec<SameId>,
-        cancelled: Vec<SameId>,
+        open: Vec<IdKey>,
+        cancelled: Vec<IdKey>,
     },
 }
 
 impl Queued {
-    /// Whether it counts as a request in flight.
+    /// Returns true if it counts as a request in flight.
     pub(super) fn is_counted(&self) -> bool {
-        matches!(self.asks, Asks::One(_)) && !self.is_excess
+        matches!(self.requests, Requests::One(_)) && !self.is_excess
     }
 
-    /// Which requests of a batch are to be cancelled as soon as it has started.
-    pub(super) fn cancelled(&self) -> &[SameId] {
-        match &self.asks {
-            Asks::Many { cancelled, .. } => cancelled,
+    /// Requests of a batch that are to be cancelled as soon as it has started.
+    pub(super) fn cancelled(&self) -> &[IdKey] {
+        match &self.requests {
+            Requests::Many { cancelled, .. } => cancelled,
             _ => &[],
         }
     }
@@ -63,12 +63,12 @@ impl Queue {
         self.bytes
     }
 
-    /// Whether nothing more should be taken in.
+    /// Returns true if nothing more should be received.
     pub(super) fn is_full(&self, messages: usize, bytes: usize) -> bool {
         !self.is_empty() && (self.messages >= messages || self.bytes >= bytes)
     }
 
-    /// `cancels` says whether a request can be cancelled by its id.
+    /// Appends a message. `cancels` is true if requests can be cancelled by their ids.
     pub(super) fn push(
         &mut self,
         frame: &[u8],
@@ -78,17 +78,17 @@ impl Queue {
         cancels: bool,
     ) {
         let id = |message: &Message<'_>| match message {
-            Message::Request(request) if cancels => Some(SameId::of(request.id)),
+            Message::Request(request) if cancels => Some(IdKey::of(request.id)),
             _ => None,
         };
-        let (messages, asks) = match message {
+        let (messages, requests) = match message {
             Message::Batch(entries) => {
                 let open = entries.iter().filter_map(id).collect();
                 let cancelled = Vec::new();
-                (entries.len().max(1), Asks::Many { open, cancelled })
+                (entries.len().max(1), Requests::Many { open, cancelled })
             }
-            Message::Request(_) => (1, Asks::One(id(message))),
-            _ => (1, Asks::Nothing),
+            Message::Request(_) => (1, Requests::One(id(message))),
+            _ => (1, Requests::None),
         };
         self.messages += messages;
         self.bytes += frame.len();
@@ -97,7 +97,7 @@ impl Queue {
             is_late,
             is_excess,
             messages,
-            asks,
+            requests,
         });
     }
 
@@ -112,13 +112,16 @@ impl Queue {
         Some(queued)
     }
 
-    /// Takes out the first request with this id, if it is not in a batch: such a one stays
-    /// there, and is noted.
-    pub(super) fn cancel(&mut self, id: &SameId) -> Option<Queued> {
+    /// Takes out the first request with this id. One in a batch stays there and is noted.
+    pub(super) fn cancel(&mut self, id: &IdKey) -> Option<Queued> {
         for place in 0..self.frames.len() {
-            match self.frames.get_mut(place).map(|queued| &mut queued.asks) {
-                Some(Asks::One(Some(own))) if own == id => return self.take(place),
-                Some(Asks::Many { open, cancelled }) => {
+            match self
+                .frames
+                .get_mut(place)
+                .map(|queued| &mut queued.requests)
+            {
+                Some(Requests::One(Some(own))) if own == id => return self.take(place),
+                Some(Requests::Many { open, cancelled }) => {
                     if let Some(own) = open.iter().position(|own| own == id) {
                         cancelled.push(open.swap_remove(own));
                         return None;

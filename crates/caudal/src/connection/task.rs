@@ -1,8 +1,7 @@
 //! The task of a connection: it alone reads and writes.
 //!
-//! Each turn takes over what handles want sent, receives a burst of frames, runs
-//! what is in them, and sends all that is due in one go; in two, where that keeps the
-//! other side busy (`pace`).
+//! Each round takes what handles have written, receives a burst of frames, runs what is in
+//! them, and sends everything at once.
 
 use std::future::Future;
 use std::io;
@@ -14,128 +13,194 @@ use bytes::BytesMut;
 use caudal_core::{CloseReason, Message};
 use tokio::time::Instant;
 
-use super::buffers;
 use super::deadline::after;
-use super::link::{Collected, Link};
-use super::pace::{EARLY, Pace};
 use super::queue::Queue;
-pub(super) use super::shutdown::Unsent;
-use super::shutdown::is_gone;
-use super::timers::Clocks;
-use crate::call;
-use crate::call::suspended;
-use crate::call::suspended::{OpenBatch, Place};
-use crate::call::time_slice::{Turn, yield_to_others};
-use crate::call::{Came, Dispatched, Exchange, PausedBatch, Unready};
+use super::sender::TaskInput;
+use super::shutdown::{Unsent, is_gone};
+use super::timers::Timers;
+use super::{Connection, buffers, count_frames};
+use crate::call::batch::PausedBatch;
+use crate::call::replies::Replies;
+use crate::call::time_slice::{TimeSlice, yield_to_others};
+use crate::call::{self, Arrival, Caller, Progress, Scope};
+use crate::observe::tap::Direction;
 use crate::observe::trace::Traces;
 use crate::router::Router;
 use crate::transport::{ReceiveError, Transport};
 
-/// Output is sent when there is so much of it, even if more frames wait.
+/// Bytes of output that are sent even if more frames wait.
 const BURST: usize = 64 << 10;
-/// And so are so many frames, which may ask for no answer.
+/// Frames after which output is sent even if more wait; they may ask for no reply.
 const FRAMES: usize = 1024;
-/// Bursts in one turn at most, for a clock that stands still.
-const BURSTS: usize = 8;
+/// Maximum rounds of one poll, for a clock that stands still.
+const ROUNDS: usize = 8;
 
-/// Runs one connection until it ends, and says why it did.
-// In this order, here and in what is in it: what every turn looks at stands together.
-#[repr(C)]
-pub(super) struct Driver {
-    /// What the transport wakes; none before it is polled.
-    news: Option<Waker>,
+/// Runs one connection until it ends; the output is the reason.
+pub(super) struct ConnectionTask {
     transport: Box<dyn Transport>,
+    /// The waker of the transport.
+    transport_waker: Waker,
+    is_started: bool,
     core: Core,
 }
 
-/// All but the transport, which lends its frames.
-#[repr(C)]
+/// The task without its transport, which lends its frames.
 pub(super) struct Core {
-    pub(super) link: Arc<Link>,
+    pub(super) connection: Arc<Connection>,
+    /// The other side, as calls see it.
+    pub(super) caller: Caller,
+    pub(super) router: Arc<Router>,
+    /// Messages that were taken from the sender or written here, and are not sent yet.
     pub(super) out: BytesMut,
-    /// Whether the transport could not take all of it.
-    pub(super) stalled: bool,
-    /// Whether there may be input.
-    pub(super) readable: bool,
+    /// True if the transport could not take all of `out`.
+    pub(super) is_stalled: bool,
+    /// True if there may be input.
+    pub(super) is_readable: bool,
+    /// True if new requests are refused.
     pub(super) refusing: bool,
-    /// Whether only what is written already is still sent.
+    /// True if only what is written already is still sent.
     pub(super) closing: bool,
-    /// Whether nothing can be sent any more.
-    pub(super) muted: bool,
-    pub(super) clocks: Clocks,
-    pub(super) collected: Collected,
-    /// Why and until when the connection goes on without input.
+    /// True if nothing can be sent any more.
+    pub(super) is_blocked: bool,
+    pub(super) timers: Timers,
+    /// What handles wanted when the task looked last.
+    pub(super) input: TaskInput,
+    /// Why, and until when, the connection goes on without input.
     pub(super) ending: Option<(CloseReason, Instant)>,
     pub(super) queue: Queue,
-    /// How much of it the transport was told of.
+    /// Bytes in the queue, as the transport was told last.
     pub(super) queued: usize,
-    /// Bytes that have come in.
-    pub(super) received: u64,
-    pub(super) pace: Pace,
-    pub(super) router: Arc<Router>,
+    /// Bytes that were received.
+    received: u64,
     /// The batch whose next entries are begun before anything else.
     pub(super) paused: Option<Box<PausedBatch>>,
-    /// Why what was written could not be sent.
+    /// Why messages could not be sent.
     pub(super) unsendable: Option<io::Error>,
 }
 
 /// Why no more frames are received for now.
 enum Stop {
-    /// There is none.
+    /// There are none.
     Empty,
     /// Something else is to be done first.
     Busy,
 }
 
-impl Driver {
-    pub(super) fn new(transport: Box<dyn Transport>, link: Arc<Link>, router: Arc<Router>) -> Self {
+impl ConnectionTask {
+    pub(super) fn new(
+        transport: Box<dyn Transport>,
+        connection: Arc<Connection>,
+        router: Arc<Router>,
+    ) -> Self {
         Self {
-            news: None,
             transport,
+            transport_waker: Arc::clone(&connection.signal).into(),
+            is_started: false,
             core: Core {
+                caller: Caller::Connection(Arc::clone(&connection)),
+                router,
                 out: BytesMut::new(),
-                stalled: false,
-                readable: true,
+                is_stalled: false,
+                is_readable: true,
                 refusing: false,
                 closing: false,
-                muted: false,
-                clocks: Clocks::new(link.config.idle_timeout),
-                collected: Collected::default(),
+                is_blocked: false,
+                timers: Timers::new(connection.config.idle_timeout),
+                input: TaskInput::default(),
                 ending: None,
                 queue: Queue::default(),
                 queued: 0,
                 received: 0,
-                pace: Pace::default(),
-                router,
                 paused: None,
                 unsendable: None,
-                link,
+                connection,
             },
         }
     }
 
-    pub(super) fn link(&self) -> &Arc<Link> {
-        &self.core.link
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        &self.core.connection
     }
 
     pub(super) fn router(&self) -> &Arc<Router> {
         &self.core.router
     }
 
-    /// The transport, and why something was left unsent in the end, if it was.
+    /// Returns the transport, and why something was left unsent, if it was.
     pub(super) fn end(mut self) -> (Box<dyn Transport>, Option<CloseReason>) {
         let late = || (!self.core.out.is_empty()).then(Unsent::late);
         let cause = self.core.unsendable.take().or_else(late);
         (self.transport, cause.map(CloseReason::failed))
     }
+}
 
-    /// Receives up to `most` frames and runs what is in them; after the first, only as long
-    /// as the turn lasts.
+impl Future for ConnectionTask {
+    type Output = CloseReason;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        let this = &mut *self;
+        if !std::mem::replace(&mut this.is_started, true) {
+            let connection = &this.core.connection;
+            let sender = &connection.sender;
+            sender.report_given_up(this.transport.keeps_calls());
+            connection.signal.set_task(cx.waker());
+            connection.signal.request_quietly();
+        }
+        this.core.is_readable |= this.core.connection.signal.take_transport();
+        let waker = this.transport_waker.clone();
+        this.run(cx, &mut Context::from_waker(&waker))
+    }
+}
+
+impl ConnectionTask {
+    /// Runs until there is nothing to do or the time slice is over. The transport is
+    /// polled with `transport_cx`.
+    fn run(&mut self, cx: &mut Context<'_>, transport_cx: &mut Context<'_>) -> Poll<CloseReason> {
+        let time_slice = TimeSlice::begin();
+        for _ in 0..ROUNDS {
+            if let Some(reason) = self.core.look() {
+                return self.send_last(transport_cx, reason);
+            }
+            for id in self.core.input.given_up.drain(..) {
+                self.core.is_readable = true;
+                self.transport.forget(&id.to_request_id());
+            }
+            self.core.resume_batch(time_slice);
+            self.core.run_queue(time_slice);
+            self.core.report_queued(&mut *self.transport);
+            let received = match self.core.is_readable {
+                true => self.receive(transport_cx, time_slice),
+                false => Ok(Stop::Empty),
+            };
+            let stop = match received {
+                Ok(stop) => stop,
+                Err(reason) => return self.send_last(transport_cx, reason),
+            };
+            if let Err(reason) = self.send(transport_cx) {
+                return Poll::Ready(reason);
+            }
+            if let Some(reason) = self.core.is_finished() {
+                return Poll::Ready(reason);
+            }
+            let is_idle = matches!(stop, Stop::Empty) || !self.core.may_read();
+            if is_idle && !self.core.has_work() {
+                self.core.go_idle(cx);
+                return Poll::Pending;
+            }
+            if time_slice.is_over() {
+                break;
+            }
+        }
+        yield_to_others(cx);
+        Poll::Pending
+    }
+
+    /// Receives frames and runs what is in them; after the first frame, as long as the time
+    /// slice lasts.
     fn receive(
         &mut self,
         cx: &mut Context<'_>,
-        most: usize,
-        turn: Turn,
+        time_slice: TimeSlice,
     ) -> Result<Stop, CloseReason> {
         let Self {
             transport, core, ..
@@ -144,71 +209,60 @@ impl Driver {
         let stop = loop {
             // While nothing can be sent, reading must go on: the other side may
             // wait for us to read before it reads.
-            let due = core.out.len() >= BURST && !core.stalled;
-            let is_over = frames >= most || frames > 0 && turn.is_over();
-            if due || is_over || !core.may_read() {
+            let must_send = core.out.len() >= BURST && !core.is_stalled;
+            let is_over = frames >= FRAMES || frames > 0 && time_slice.is_over();
+            if must_send || is_over || !core.may_read() {
                 break Ok(Stop::Busy);
             }
             match transport.poll_receive(cx) {
                 Poll::Pending => break Ok(Stop::Empty),
                 Poll::Ready(Ok(Some(frame))) => {
-                    core.clocks.end_message();
+                    core.timers.end_message();
                     bytes += frame.len() as u64;
-                    core.on_frame(frame, turn);
-                    core.tell_queued(&mut **transport);
+                    core.on_frame(frame, time_slice);
+                    core.report_queued(&mut **transport);
                 }
                 Poll::Ready(Ok(None)) => core.input_ended(CloseReason::remote()),
-                Poll::Ready(Err(ReceiveError::Frame(error))) => {
-                    let answers = core.link.settle_skipped(&error, transport.skipped());
-                    // Whoever reads nothing is told nothing.
-                    if !answers && !core.link.is_output_full(core.out.len()) {
-                        core.exchange().bad_frame(&error);
-                    }
-                    if error.is_fatal() {
-                        core.input_ended(CloseReason::failed(error));
-                    }
+                Poll::Ready(Err(error)) => {
+                    let oversized = transport.skipped();
+                    core.on_receive_error(error, oversized)?;
                 }
-                Poll::Ready(Err(ReceiveError::Fatal(error))) => {
-                    core.exchange().bad_frame(&error);
-                    core.input_ended(CloseReason::failed(error));
-                }
-                Poll::Ready(Err(ReceiveError::Ended(reason))) => core.input_ended(reason),
-                Poll::Ready(Err(ReceiveError::Dropped)) => core.link.stats.dropped(1),
-                Poll::Ready(Err(ReceiveError::Closed(reason))) => break Err(reason),
             }
             frames += 1;
         };
-        core.pace.received(frames);
         if !core.may_read() {
-            // Nobody looks whether the rest of it has come.
-            core.clocks.end_message();
+            // Nobody looks whether the rest of a message has come.
+            core.timers.end_message();
         }
-        // Only what is begun and not done when there is nothing to read is late.
+        // A message is slow only if it is incomplete when there is nothing to read.
         if matches!(stop, Ok(Stop::Empty)) {
-            core.readable = false;
+            core.is_readable = false;
             match transport.is_amid_frame() {
-                true => core.clocks.begin_message(core.link.config.message_timeout),
-                // It was nothing that is passed on, such as a ping.
-                false => core.clocks.end_message(),
+                true => core
+                    .timers
+                    .begin_message(core.connection.config.message_timeout),
+                // It was a control frame, such as a ping.
+                false => core.timers.end_message(),
             }
         }
         let received = transport.received().unwrap_or(core.received + bytes);
         if received > core.received {
-            core.link.stats.received(received - core.received);
+            core.connection.stats.received(received - core.received);
             core.received = received;
-            core.clocks.touch();
+            core.timers.touch();
         }
         stop
     }
 
+    /// Sends what the transport takes.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<(), CloseReason> {
         let Self {
             transport, core, ..
         } = self;
-        if core.out.is_empty() && !core.stalled {
+        if core.out.is_empty() && !core.is_stalled {
             return Ok(());
         }
-        if core.muted {
+        if core.is_blocked {
             core.lose_output();
             return Ok(());
         }
@@ -223,297 +277,270 @@ impl Driver {
                 other => break other,
             }
         };
-        let count = before - core.out.len();
-        core.link.stats.sent(count);
-        if core.clocks.awaits_reader() {
-            core.clocks.has_sent(count, transport.sent());
-        }
-        core.clocks.touch();
-        if count > 0
-            && core.collected.order.is_none()
-            && let Some((reason, deadline)) = &mut core.ending
-            && !reason.is_local()
-        {
-            // Who has said all and still reads is waited for.
-            *deadline = after(Instant::now(), core.link.config.drain_timeout);
-        }
+        core.note_sent(before - core.out.len(), transport.sent());
         match sent {
             Poll::Ready(Ok(())) => {
-                if core.stalled || core.link.is_room_wanted() {
-                    core.stalled = false;
-                    core.link.set_unsent(0);
+                if core.is_stalled || core.connection.sender.is_room_wanted() {
+                    core.is_stalled = false;
+                    core.connection.sender.set_in_task(0);
                 }
                 Ok(())
             }
-            Poll::Ready(Err(error))
-                if !core.input_is_over() && is_gone(&error) && core.link.has_pending() =>
-            {
-                core.mute(error);
-                Ok(())
-            }
-            // If the other side has ended its output before, and takes no more, it is gone
-            // in good order.
-            Poll::Ready(Err(error)) => Err(match core.ending.take() {
-                Some((reason, _)) if reason.is_local() || is_gone(&error) => {
-                    core.unsendable = Some(error);
-                    reason
-                }
-                _ => CloseReason::failed(error),
-            }),
             Poll::Pending => {
-                if !std::mem::replace(&mut core.stalled, true) {
-                    buffers::settle(&mut core.out);
+                if !std::mem::replace(&mut core.is_stalled, true) {
+                    buffers::shrink(&mut core.out);
                 }
-                core.link.set_unsent(core.out.len());
+                core.connection.sender.set_in_task(core.out.len());
                 Ok(())
             }
+            Poll::Ready(Err(error)) => core.on_send_error(error),
         }
     }
-}
 
-impl Future for Driver {
-    type Output = CloseReason;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CloseReason> {
-        let this = &mut *self;
-        let news = this.news.take().unwrap_or_else(|| this.begin(cx.waker()));
-        this.core.readable |= this.core.link.take_news();
-        let polled = this.run(cx, &mut Context::from_waker(&news));
-        this.news = Some(news);
-        polled
-    }
-}
-
-impl Driver {
+    /// Sends what can be sent at once, before the connection ends for this reason.
     #[cold]
-    fn begin(&self, task: &Waker) -> Waker {
-        let keeps_calls = self.transport.keeps_calls();
-        self.core.link.begin_driver(task, keeps_calls);
-        Arc::clone(&self.core.link).into()
-    }
-
-    /// Does all that there is to do; `news` is the context of the transport.
-    fn run(&mut self, cx: &mut Context<'_>, news: &mut Context<'_>) -> Poll<CloseReason> {
-        self.core.pace.begin();
-        let turn = Turn::begin();
-        for burst in 0..BURSTS {
-            if let Some(reason) = self.core.look() {
-                return self.send_last(news, reason);
-            }
-            for id in self.core.collected.forgotten.drain(..) {
-                self.core.readable = true;
-                self.transport.forget(&id.to_request_id());
-            }
-            self.core.resume_batch(turn);
-            self.core.run_queue(turn);
-            self.core.tell_queued(&mut *self.transport);
-            // What callers have asked since they had their answers goes first.
-            let early = burst == 0 && self.core.pace.is_early();
-            if early && let Err(reason) = self.send(news) {
-                return Poll::Ready(reason);
-            }
-            let first = early && self.core.pace.is_first();
-            let most = if first { EARLY } else { FRAMES };
-            let stop = match self.core.readable {
-                true => self.receive(news, most, turn),
-                false => Ok(Stop::Empty),
-            };
-            let stop = match stop {
-                Ok(stop) => stop,
-                Err(reason) => return self.send_last(news, reason),
-            };
-            if let Err(reason) = self.send(news) {
-                return Poll::Ready(reason);
-            }
-            if let Some(reason) = self.core.is_finished() {
-                return Poll::Ready(reason);
-            }
-            let wait = matches!(stop, Stop::Empty) || !self.core.may_read();
-            let wait = wait && self.core.paused.is_none();
-            if first && !wait && self.core.link.has_pending() {
-                // Who has an answer may call again before the others have theirs.
-                break;
-            }
-            if wait && !self.core.link.is_called() && !self.core.may_run_queue() {
-                self.core.pace.rest();
-                self.core.rest(cx);
-                return Poll::Pending;
-            }
-            if turn.is_over() {
-                break;
-            }
-        }
-        yield_to_others(cx);
-        Poll::Pending
-    }
-
-    /// What was written by then goes out if it can go at once; if not, that is said beside
-    /// this reason.
-    #[cold]
-    fn send_last(&mut self, news: &mut Context<'_>, reason: CloseReason) -> Poll<CloseReason> {
-        let _ = self.send(news);
+    fn send_last(&mut self, cx: &mut Context<'_>, reason: CloseReason) -> Poll<CloseReason> {
+        let _ = self.send(cx);
         Poll::Ready(reason)
     }
 }
 
 impl Core {
-    pub(super) fn exchange(&mut self) -> Exchange<'_> {
-        Exchange::inline(&self.link, &mut self.out)
+    pub(super) fn replies(&mut self) -> Replies<'_> {
+        Replies::to_connection(&self.caller, &self.connection, &mut self.out)
     }
 
-    /// Takes over what handles and timers want; `Some` if it is to end.
-    pub(super) fn look(&mut self) -> Option<CloseReason> {
-        let elapsed = self.clocks.has_gone_off();
+    /// Acts on timers and on what handles want; returns a reason if the connection is to
+    /// end.
+    fn look(&mut self) -> Option<CloseReason> {
+        let elapsed = self.timers.take_elapsed();
         // While input goes on no timer is set.
-        let next = self.collected.next_wakeup;
+        let next = self.input.next_deadline;
         if elapsed || next.is_some_and(|next| next <= Instant::now()) {
-            self.link.expire();
+            self.connection.sender.expire();
         }
-        if self.link.is_called() {
-            self.collected = self.link.collect(&mut self.out);
+        if self.connection.signal.is_requested() {
+            self.input = self.connection.sender.take_all(&mut self.out);
         }
-        self.heed_order();
-        if self.clocks.counts_idleness() {
-            self.clocks.set_busy(self.is_under_way());
+        self.obey_command();
+        if self.timers.counts_idleness() {
+            self.timers.set_busy(self.is_busy());
         }
         match &self.ending {
             Some((reason, deadline)) => (*deadline <= Instant::now()).then(|| reason.clone()),
-            None => self.clocks.overdue(self.idle_by()),
+            None => self.timers.overdue(self.idle_by()),
         }
     }
 
-    /// When the connection has been idle for too long.
-    pub(super) fn idle_by(&self) -> Option<Instant> {
-        let by = self.clocks.idle_by(self.link.config.idle_timeout)?;
-        (!self.is_under_way()).then_some(by)
+    /// When the connection will have been idle for too long.
+    fn idle_by(&self) -> Option<Instant> {
+        let by = self.timers.idle_by(self.connection.config.idle_timeout)?;
+        (!self.is_busy()).then_some(by)
     }
 
-    /// Whether something is being done, or waited for.
-    pub(super) fn is_under_way(&self) -> bool {
+    /// Returns true if something is being done, or waited for.
+    fn is_busy(&self) -> bool {
         self.paused.is_some()
-            || self.link.is_busy()
-            || self.link.has_pending()
+            || self.connection.incoming.is_busy()
+            || self.connection.sender.has_pending()
             || !self.out.is_empty()
     }
 
-    /// Whether there is room for what may come in.
-    pub(super) fn may_read(&self) -> bool {
+    /// Returns true if there is work that needs no input.
+    fn has_work(&self) -> bool {
+        self.paused.is_some() || self.connection.signal.is_requested() || self.may_run_queue()
+    }
+
+    /// Returns true if there is room for input.
+    fn may_read(&self) -> bool {
         if self.input_is_over() || self.paused.is_some() {
             return false;
         }
-        let limits = &self.link.config.limits;
+        let limits = &self.connection.config.limits;
         if !self.queue.is_full(limits.in_flight, limits.queue) {
             return true;
         }
-        // Our own calls may wait for an answer that is behind what is in the way.
-        !self.link.is_output_full(self.out.len()) && self.link.has_pending()
+        // A response may be behind the messages that are in the way.
+        !self.connection.is_output_full(self.out.len()) && self.connection.sender.has_pending()
     }
 
     #[inline]
-    pub(super) fn on_frame(&mut self, frame: &[u8], turn: Turn) {
+    fn on_frame(&mut self, frame: &[u8], time_slice: TimeSlice) {
         if self.out.capacity() == 0 {
             self.out = buffers::take();
         }
-        self.link.show_received(frame);
-        if self.must_wait() || self.refusing || self.link.is_full(0) {
-            return self.hold(frame, turn);
+        self.caller.show(Direction::Received, frame);
+        if self.must_wait() || self.refusing || self.connection.incoming.is_full(0) {
+            return self.defer(frame, time_slice);
         }
-        let mut exchange = Exchange::inline(&self.link, &mut self.out);
-        exchange.turn = Some(turn);
-        match call::frame(&self.router, frame, &mut exchange) {
-            Dispatched::Done => {}
-            more => self.go_on(more),
+        let scope = Scope {
+            router: &self.router,
+            caller: &self.caller,
+            arrival: Arrival::Fresh,
+            time_slice,
+        };
+        let mut replies = Replies::to_connection(&self.caller, &self.connection, &mut self.out);
+        match call::handle(frame, &scope, &mut replies) {
+            Progress::Done => {}
+            progress => self.go_on(progress),
         }
     }
 
-    /// Starts what was [held](Self::hold) before; if it came too `late`, without its requests.
-    pub(super) fn start(
+    /// Acts on a frame that was not received.
+    ///
+    /// # Errors
+    /// The connection ends at once.
+    #[cold]
+    fn on_receive_error(
         &mut self,
-        frame: &[u8],
+        error: ReceiveError,
+        oversized: &[u8],
+    ) -> Result<(), CloseReason> {
+        match error {
+            ReceiveError::Frame(error) => {
+                let sender = &self.connection.sender;
+                let is_response = sender.settle_oversized(&error, oversized);
+                // A peer that never reads is not answered.
+                if !is_response && !self.connection.is_output_full(self.out.len()) {
+                    self.replies().bad_frame(&error);
+                }
+                if error.is_fatal() {
+                    self.input_ended(CloseReason::failed(error));
+                }
+            }
+            ReceiveError::Fatal(error) => {
+                let sender = &self.connection.sender;
+                if !sender.settle_oversized(&error, oversized) {
+                    self.replies().bad_frame(&error);
+                }
+                self.input_ended(CloseReason::failed(error));
+            }
+            ReceiveError::CallFailed { id, error } => {
+                self.connection.sender.fail_call(&id, error);
+            }
+            ReceiveError::Ended(reason) => self.input_ended(reason),
+            ReceiveError::Dropped => self.connection.stats.dropped(1),
+            ReceiveError::Closed(reason) => return Err(reason),
+        }
+        Ok(())
+    }
+
+    /// Runs a message that was [deferred](Self::defer).
+    pub(super) fn run_deferred(
+        &mut self,
+        text: &[u8],
         message: &Message<'_>,
         traces: Traces,
-        late: bool,
-        turn: Turn,
+        is_late: bool,
+        time_slice: TimeSlice,
     ) {
-        let mut exchange = Exchange::inline(&self.link, &mut self.out);
-        exchange.turn = Some(turn);
-        exchange.came = match message {
-            Message::Notification(_) => Came::Heeded,
-            _ if late => Came::Late,
-            _ => Came::Now,
+        let arrival = match message {
+            Message::Notification(_) => Arrival::Replayed,
+            _ if is_late => Arrival::DuringShutdown,
+            _ => Arrival::Fresh,
         };
-        match call::message(&self.router, frame, message, traces, &mut exchange) {
-            Dispatched::Done => {}
-            more => self.go_on(more),
-        }
+        let scope = Scope {
+            router: &self.router,
+            caller: &self.caller,
+            arrival,
+            time_slice,
+        };
+        let mut replies = Replies::to_connection(&self.caller, &self.connection, &mut self.out);
+        let progress = call::handle_message(text, message, traces, &scope, &mut replies);
+        self.go_on(progress);
     }
 
-    /// Moves out what must wait.
-    pub(super) fn go_on(&mut self, dispatched: Dispatched) {
-        match dispatched {
-            Dispatched::Done => {}
-            Dispatched::Paused(batch) => self.paused = Some(batch),
-            Dispatched::Later(later) => suspended::spawn(&self.link, *later, Place::Alone),
-            Dispatched::Batch(unready) => {
-                let Unready {
-                    batch,
-                    calls,
-                    cancelled,
-                } = *unready;
-                if batch.is_complete() {
-                    batch.write(&mut self.exchange());
-                }
-                let batch = Arc::new(OpenBatch::new(&self.link, batch));
-                for (place, call) in calls {
-                    let place = match place {
-                        Some(place) => Place::In(Arc::clone(&batch), place),
-                        None => Place::Alone,
-                    };
-                    suspended::spawn(&self.link, *call, place);
-                }
-                cancelled.iter().for_each(|id| self.link.cancel(id));
+    /// Spawns tasks for the calls that must wait.
+    pub(super) fn go_on(&mut self, progress: Progress) {
+        match progress {
+            Progress::Done => {}
+            Progress::Paused(batch) => self.paused = Some(batch),
+            Progress::Suspended(call) => call.spawn(&self.connection, None),
+            Progress::Batch(batch) => {
+                let mut replies =
+                    Replies::to_connection(&self.caller, &self.connection, &mut self.out);
+                batch.spawn(&self.connection, &mut replies);
             }
         }
     }
 
-    /// Whether nothing is read because nothing can be sent: if the other side does the
-    /// same, neither ever will be.
-    pub(super) fn is_stuck(&self) -> bool {
-        // Who holds the others up may itself wait for room.
-        let works = self.link.is_held() && !self.link.is_room_wanted();
-        self.stalled && !self.may_read() && !works && self.link.is_output_full(self.out.len())
+    fn note_sent(&mut self, bytes: usize, sent: Option<u64>) {
+        self.connection.stats.sent(bytes);
+        if self.timers.awaits_reader() {
+            self.timers.has_sent(bytes, sent);
+        }
+        self.timers.touch();
+        if bytes > 0
+            && self.input.command.is_none()
+            && let Some((reason, deadline)) = &mut self.ending
+            && !reason.is_local()
+        {
+            // A peer that has ended its output and still reads is waited for.
+            *deadline = after(Instant::now(), self.connection.config.drain_timeout);
+        }
     }
 
-    /// Sets the timer, and gives back what is not needed while nothing happens.
-    pub(super) fn rest(&mut self, cx: &mut Context<'_>) {
-        let limit = self.link.config.message_timeout;
-        if self.clocks.awaits_reader() || self.stalled {
+    #[cold]
+    fn on_send_error(&mut self, error: io::Error) -> Result<(), CloseReason> {
+        let has_pending = self.connection.sender.has_pending();
+        if !self.input_is_over() && is_gone(&error) && has_pending {
+            self.block(error);
+            return Ok(());
+        }
+        // If the other side has ended its output before, and takes no more, it is gone in
+        // good order.
+        Err(match self.ending.take() {
+            Some((reason, _)) if reason.is_local() || is_gone(&error) => {
+                self.unsendable = Some(error);
+                reason
+            }
+            _ => CloseReason::failed(error),
+        })
+    }
+
+    /// Returns true if nothing is read because nothing can be sent: if the other side does
+    /// the same, neither ever will.
+    fn is_stuck(&self) -> bool {
+        let connection = &self.connection;
+        // A call that holds the others up may itself wait for room.
+        let works = connection.incoming.has_barrier() && !connection.sender.is_room_wanted();
+        let is_full = connection.is_output_full(self.out.len());
+        self.is_stalled && !self.may_read() && !works && is_full
+    }
+
+    /// Sets the timer, and frees memory that is not needed while nothing happens.
+    fn go_idle(&mut self, cx: &mut Context<'_>) {
+        let limit = self.connection.config.message_timeout;
+        if self.timers.awaits_reader() || self.is_stalled {
             let is_stuck = !limit.is_zero() && self.is_stuck();
-            self.clocks.set_stuck(is_stuck, limit);
+            self.timers.set_stuck(is_stuck, limit);
         }
         if self.out.is_empty() {
-            buffers::rest(&mut self.out);
+            buffers::give_unless_small(&mut self.out);
         }
-        if std::mem::take(&mut self.collected.has_buffer) {
-            self.link.rest();
+        if std::mem::take(&mut self.input.has_buffer) {
+            self.connection.sender.go_idle();
         }
         let end = match &self.ending {
             Some((_, deadline)) => Some(*deadline),
-            None => self.clocks.next(self.idle_by()),
+            None => self.timers.next(self.idle_by()),
         };
-        let next = [self.collected.next_wakeup, end];
+        let next = [self.input.next_deadline, end];
         if let Some(next) = next.into_iter().flatten().min() {
-            self.clocks.wake_at(next, cx);
+            self.timers.wake_at(next, cx);
         }
     }
 }
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // What waited for its turn never has it.
+        // Messages that waited never run.
         while let Some(queued) = self.queue.pop() {
-            self.link.uncount_in_flight(queued.is_counted());
+            if queued.is_counted() {
+                self.connection.incoming.uncount_request();
+            }
         }
-        self.link.count_lost(&self.out);
+        let lost = count_frames(self.connection.framing, &self.out);
+        self.connection.stats.dropped(lost as u64);
     }
 }

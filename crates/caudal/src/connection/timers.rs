@@ -12,8 +12,7 @@ use super::deadline::after;
 
 /// The clocks of one connection.
 #[derive(Default)]
-#[repr(C)]
-pub(super) struct Clocks {
+pub(super) struct Timers {
     timer: Option<Pin<Box<Sleep>>>,
     /// When something was sent or received last, if it may not be idle for ever,
     last_active: Option<Instant>,
@@ -27,7 +26,7 @@ pub(super) struct Clocks {
     gone: Option<u64>,
 }
 
-impl Clocks {
+impl Timers {
     /// For a connection that may be idle for so long; zero is for ever.
     pub(super) fn new(idle: Duration) -> Self {
         Self {
@@ -113,7 +112,7 @@ impl Clocks {
     }
 
     /// Whether the timer has gone off since it was set.
-    pub(super) fn has_gone_off(&mut self) -> bool {
+    pub(super) fn take_elapsed(&mut self) -> bool {
         let elapsed = self.timer.as_ref().is_some_and(|timer| timer.is_elapsed());
         if elapsed {
             self.timer = None;

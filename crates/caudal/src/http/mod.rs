@@ -25,14 +25,12 @@ use http::{HeaderValue, Response};
 pub use self::client::dial::ClientOptions;
 #[cfg(any(feature = "ws", feature = "webhook", all(test, feature = "tls")))]
 pub(crate) use self::client::dial::Socket;
-pub use self::client::fault;
-pub use self::client::refusal::StatusError;
 pub use self::options::{Allowed, Authorize, Caller, Options, Secret};
 pub(crate) use self::server::Listener;
 pub use self::server::body::Body;
 #[cfg(any(feature = "sse", feature = "polling"))]
 pub(crate) use self::server::body::Flow;
-#[cfg(feature = "session")]
+#[cfg(feature = "webhook")]
 pub(crate) use self::server::body::ReadError;
 #[cfg(feature = "session")]
 pub(crate) use self::server::seats::{Most, Seat, Seats, network};
@@ -41,7 +39,9 @@ pub use self::server::status::{Reply, StatusPolicy};
 #[cfg(feature = "ws")]
 pub(crate) use self::server::{Lasting, bare};
 #[cfg(feature = "webhook")]
-pub(crate) use self::{client::dial::dial_at, server::body::read, server::service::is_json};
+pub(crate) use self::{
+    client::dial::dial_at, server::answer::not_json, server::body::read, server::service::has_json,
+};
 pub use http::StatusCode;
 pub use http::request::Parts;
 
@@ -60,8 +60,12 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body
 }
 
 /// Refuses what there is no room for now.
-pub(crate) fn later(text: &'static str) -> Response<Body> {
-    let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, text);
+pub(crate) fn later(text: impl Into<Bytes>) -> Response<Body> {
+    soon(plain(StatusCode::SERVICE_UNAVAILABLE, text))
+}
+
+/// Lets the client of a response come again soon.
+fn soon(mut response: Response<Body>) -> Response<Body> {
     let soon = HeaderValue::from_static("1");
     response.headers_mut().insert(RETRY_AFTER, soon);
     response

@@ -27,8 +27,8 @@ use crate::extensions::Extensions;
 /// | [`header_timeout`](Self::header_timeout) | 10 s | the connection is closed |
 /// | [`Config::message_timeout`](crate::Config::message_timeout) | 60 s | 408 |
 /// | [`idle_timeout`](Self::idle_timeout) | 60 s | the connection is closed |
-/// | [`Limits::connections`](crate::Limits::connections) | 10,000 | a further one is closed at once |
-/// | [`connections_per_address`](Self::connections_per_address) | 1,024 | a further one is closed at once |
+/// | [`Limits::connections`](crate::Limits::connections) | 10,000 | a further one is told so with 503, and closed; with TLS just closed |
+/// | [`connections_per_address`](Self::connections_per_address) | 1,024 | the same |
 /// | [`sessions`](Self::sessions) | 10,000 | 503 |
 /// | [`sessions_per_caller`](Self::sessions_per_caller) | 1,024 | 503 |
 /// | [`session_timeout`](Self::session_timeout) | 5 min | the session is closed |
@@ -36,6 +36,7 @@ use crate::extensions::Extensions;
 /// | ids that POSTs of one session wait for | 4 MiB, 256 bytes for each among them; in all [`session_bytes`](Self::session_bytes) | -32000 `Server overloaded` |
 /// | POSTs that wait for room in a session | [`Limits::queue`](crate::Limits::queue), and [`session_bytes`](Self::session_bytes) in all | 503 |
 /// | bodies that come in over one connection of HTTP/2 | [`Limits::queue`](crate::Limits::queue) | 503 |
+/// | bodies that come in over all connections | [`Limits::incomplete`](crate::Limits::incomplete) | 503 |
 /// | [`replay`](Self::replay) | 256 KiB a session | older events but the last are forgotten, and a gap is reported |
 /// | [`ping_timeout`](Self::ping_timeout) | 10 s | the WebSocket is closed |
 #[derive(Clone)]
@@ -51,6 +52,19 @@ pub struct Options {
     /// has TLS itself. Otherwise, and where it is mounted, a proxy may have it: there both
     /// `https` and `http` are its own.
     pub origins: Allowed,
+    /// Lets pages of the origins that are listed in [`origins`](Self::origins) send what
+    /// the browser keeps for this server: cookies, certificates and passwords
+    /// (`Access-Control-Allow-Credentials: true`). `false` by default. With
+    /// [`Allowed::Any`] it has no effect: any page could act for whoever looks at it.
+    ///
+    /// ```
+    /// use caudal::http::{Allowed, Options};
+    ///
+    /// let mut options = Options::default();
+    /// options.origins = Allowed::of(["https://app.example.com"]);
+    /// options.credentials = true;
+    /// ```
+    pub credentials: bool,
     /// Bearer tokens, any of which lets a caller in; without one, everybody is.
     ///
     /// A page in a browser sends one with `fetch`, whose responses can be event streams
@@ -122,6 +136,7 @@ impl Default for Options {
         Self {
             hosts: Allowed::default(),
             origins: Allowed::default(),
+            credentials: false,
             tokens: Vec::new(),
             authorize: None,
             status: None,

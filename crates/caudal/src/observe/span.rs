@@ -1,4 +1,4 @@
-//! A call as it is seen from outside: its span, and its figures.
+//! The span and the metrics of one call.
 
 use std::sync::Arc;
 
@@ -7,17 +7,19 @@ use tracing::Span;
 use tracing::field::Empty;
 use tracing::level_filters::LevelFilter;
 
-/// Watches one call of the other side from its begin to its end.
+use crate::call::replies::Outcome;
+
+/// The span and the metrics of one incoming call, from its start to its end.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
-    /// Most calls have none, so it has its room elsewhere.
+pub(crate) struct CallSpan {
+    /// Boxed: most calls have none.
     span: Option<Box<Span>>,
     #[cfg(feature = "metrics")]
     figures: Option<crate::observe::metrics::Figures>,
 }
 
-impl Watched {
-    /// `unknown` says that the name is the caller's own invention.
+impl CallSpan {
+    /// `unknown` is true if no method of this name is registered.
     #[inline]
     pub(crate) fn begin(method: &Arc<str>, unknown: bool) -> Self {
         #[cfg(not(feature = "metrics"))]
@@ -32,26 +34,27 @@ impl Watched {
         }
     }
 
-    /// Runs a part of the call.
+    /// Runs a part of the call in its span.
     #[inline]
-    pub(crate) fn within<R>(&self, work: impl FnOnce() -> R) -> R {
+    pub(crate) fn in_scope<R>(&self, work: impl FnOnce() -> R) -> R {
         match &self.span {
             None => work(),
             Some(span) => span.in_scope(work),
         }
     }
 
-    /// Notes the id, once it is known.
+    /// Records the id when it is known.
     #[inline]
-    pub(crate) fn identify(&self, id: Option<Id<'_>>) {
+    pub(crate) fn record_id(&self, id: Option<Id<'_>>) {
         if let (Some(span), Some(id)) = (&self.span, id) {
             record(span, "id", id.as_str());
         }
     }
 
-    /// Notes how it ended.
+    /// Records how the call ended.
     #[inline]
-    pub(crate) fn end(&self, outcome: &'static str) {
+    pub(crate) fn end(&self, outcome: Outcome) {
+        let outcome = outcome.as_str();
         if let Some(span) = &self.span {
             record(span, "outcome", outcome);
         }
@@ -67,7 +70,7 @@ fn span(method: &str) -> Option<Box<Span>> {
     let span = tracing::debug_span!(
         target: "caudal",
         "call",
-        method = shown(method),
+        method = shorten(method),
         id = Empty,
         outcome = Empty,
     );
@@ -79,8 +82,8 @@ fn record(span: &Span, field: &str, value: &str) {
     span.record(field, value);
 }
 
-/// A name that a caller made up may be long.
-pub(crate) fn shown(method: &str) -> &str {
+/// A name as it is logged: the other side may send long ones.
+pub(crate) fn shorten(method: &str) -> &str {
     const LONGEST: usize = 128;
     method
         .char_indices()

@@ -17,7 +17,8 @@ pub struct Stats {
     pub notifications_served: u64,
     /// How many of both ended in an error.
     pub errors: u64,
-    /// Requests that were refused because too many were in flight.
+    /// Requests that were refused because too many were in flight, and messages for which
+    /// [`Limits::incomplete`](crate::Limits::incomplete) left no room.
     pub overloaded: u64,
     /// Messages and frames that were not valid.
     pub invalid: u64,
@@ -119,8 +120,8 @@ impl Counters {
         self.notifications.fetch_add(messages, Relaxed);
     }
 
-    /// How many messages of the other side were run.
-    pub(crate) fn run(&self) -> u64 {
+    /// Number of messages of the other side that were served.
+    pub(crate) fn served_total(&self) -> u64 {
         self.requests_served.load(Relaxed) + self.notifications_served.load(Relaxed)
     }
 

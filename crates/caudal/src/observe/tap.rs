@@ -1,8 +1,13 @@
 //! A wire tap: every message of a connection, seen by one observer.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
+use caudal_core::{FrameReader, Framing};
 use serde_json::Value;
+
+use crate::call::incident;
 
 /// Which way a message went.
 ///
@@ -124,5 +129,23 @@ impl<F> fmt::Debug for Redacted<F> {
         f.debug_struct("Redacted")
             .field("members", &self.members)
             .finish_non_exhaustive()
+    }
+}
+
+/// Shows the tap one message. A tap that panics loses that message, and nothing else.
+pub(crate) fn show(tap: &Arc<dyn Tap>, direction: Direction, bytes: &[u8]) {
+    let shown = catch_unwind(AssertUnwindSafe(|| tap.message(direction, bytes)));
+    if let Err(payload) = shown {
+        tracing::error!(target: "caudal", "the tap panicked");
+        incident::discard(payload);
+    }
+}
+
+/// Shows the tap each message of these frames, which are sent.
+pub(crate) fn show_frames(tap: &Arc<dyn Tap>, framing: Framing, frames: &[u8]) {
+    let mut reader = FrameReader::new(framing, usize::MAX);
+    reader.push(frames);
+    while let Ok(Some(frame)) = reader.next_frame() {
+        show(tap, Direction::Sent, frame);
     }
 }

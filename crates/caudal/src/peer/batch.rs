@@ -14,8 +14,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
+use super::call::read_result;
+
+use crate::call::Caller;
+use crate::connection::Connection;
 use crate::connection::deadline::after;
-use crate::connection::link::{Begun, CallOptions, Link};
+use crate::connection::sender::{CallKey, CallOptions};
 
 /// Several calls and notifications that are sent as one message; made by
 /// [`Peer::batch`](crate::Peer::batch).
@@ -37,27 +41,27 @@ use crate::connection::link::{Begun, CallOptions, Link};
 /// ```
 #[must_use = "a batch does nothing until it is sent"]
 pub struct Batch<'a> {
-    link: &'a Arc<Link>,
+    caller: &'a Caller,
     text: BytesMut,
-    calls: Vec<Begun>,
+    calls: Vec<CallKey>,
     notifications: u64,
     timeout: Duration,
     /// When the first of them times out.
     deadline: Option<Instant>,
-    /// In which the first call was begun.
-    session: Option<u64>,
+    /// Epoch of the connection in which the first call was begun.
+    epoch: Option<u64>,
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(link: &'a Arc<Link>) -> Self {
+    pub(super) fn new(caller: &'a Caller) -> Self {
         Self {
-            link,
+            caller,
             text: BytesMut::new(),
             calls: Vec::new(),
             notifications: 0,
-            timeout: link.config.call_timeout,
+            timeout: caller.config().call_timeout,
             deadline: None,
-            session: None,
+            epoch: None,
         }
     }
 
@@ -84,15 +88,16 @@ impl<'a> Batch<'a> {
             deadline,
             ..CallOptions::default()
         };
-        let (begun, session) = self.link.begin_call(&mut options)?;
+        let connection = self.caller.connection()?;
+        let (key, epoch) = connection.sender.begin_call(&mut options)?;
         let reply = BatchReply {
-            link: Arc::clone(self.link),
-            key: Some(begun.key),
+            connection: Arc::clone(connection),
+            key: Some(key),
             result: PhantomData,
         };
-        self.add(|out| encode::call(out, begun.id, method, &params))?;
-        self.calls.push(begun);
-        self.session.get_or_insert(session);
+        self.add(|out| encode::call(out, key.id, method, &params))?;
+        self.calls.push(key);
+        self.epoch.get_or_insert(epoch);
         self.deadline = self.deadline.into_iter().chain(deadline).min();
         Ok(reply)
     }
@@ -135,16 +140,17 @@ impl<'a> Batch<'a> {
         }
         self.text.extend_from_slice(b"]");
         let mut frame = BytesMut::new();
-        let written: Result<(), CallError> = self.link.framing.write(&mut frame, |out| {
+        let connection = self.caller.connection()?;
+        let written: Result<(), CallError> = connection.framing.write(&mut frame, |out| {
             out.extend_from_slice(&self.text);
             Ok(())
         });
         written?;
         // Calls that were begun on a connection that is lost have failed.
-        let sent = self.append(&frame).await;
+        let sent = self.write(connection, &frame).await;
         match &sent {
             Ok(()) => {
-                self.link.stats.notified(self.notifications);
+                connection.stats.notified(self.notifications);
                 self.calls.clear();
             }
             Err(CallError::Timeout) => self.abandon(|| CallError::Timeout),
@@ -156,20 +162,23 @@ impl<'a> Batch<'a> {
         sent
     }
 
-    async fn append(&self, frame: &[u8]) -> Result<(), CallError> {
-        let append = self.link.append_calls(self.session, frame, &self.calls);
+    async fn write(&self, connection: &Connection, frame: &[u8]) -> Result<(), CallError> {
+        let write = connection.sender.send_batch(self.epoch, frame, &self.calls);
         match self.deadline {
             Some(deadline) if deadline <= Instant::now() => Err(CallError::Timeout),
-            Some(deadline) => timeout_at(deadline, append)
+            Some(deadline) => timeout_at(deadline, write)
                 .await
                 .unwrap_or(Err(CallError::Timeout)),
-            None => append.await,
+            None => write.await,
         }
     }
 
     fn abandon(&mut self, why: impl Fn() -> CallError) {
-        for begun in self.calls.drain(..) {
-            self.link.abandon(begun.id, why());
+        let Ok(connection) = self.caller.connection() else {
+            return;
+        };
+        for key in self.calls.drain(..) {
+            connection.sender.abandon(key, why());
         }
     }
 }
@@ -194,8 +203,8 @@ impl fmt::Debug for Batch<'_> {
 /// When it is dropped before it is ready its answer is thrown away.
 #[must_use = "an answer comes to who awaits it"]
 pub struct BatchReply<T> {
-    link: Arc<Link>,
-    key: Option<usize>,
+    connection: Arc<Connection>,
+    key: Option<CallKey>,
     result: PhantomData<fn() -> T>,
 }
 
@@ -206,16 +215,16 @@ impl<T: DeserializeOwned> Future for BatchReply<T> {
         let Some(key) = self.key else {
             panic!("an answer was polled after it was ready");
         };
-        let outcome = ready!(self.link.poll_outcome(cx, key));
+        let outcome = ready!(self.connection.sender.poll_outcome(cx, key));
         self.key = None;
-        Poll::Ready(outcome.and_then(|text| self.link.read(&text)))
+        Poll::Ready(outcome.and_then(|text| read_result(&self.connection, &text)))
     }
 }
 
 impl<T> Drop for BatchReply<T> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.link.forget(key);
+            self.connection.sender.forget(key);
         }
     }
 }

@@ -16,10 +16,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use crate::connection::SameId;
+use crate::call::Caller;
+use crate::connection::Connection;
+use crate::connection::IdKey;
 use crate::connection::deadline::after;
-use crate::connection::link::{CallOptions, Extension, Link};
-use crate::observe::span::shown;
+use crate::connection::sender::{CallKey, CallOptions, Extension};
+use crate::observe::span::shorten;
 use crate::observe::trace::{TraceContext, TracePlace};
 
 /// A call that is about to be made; made by [`Peer::call`](crate::Peer::call).
@@ -36,7 +38,7 @@ use crate::observe::trace::{TraceContext, TracePlace};
 /// ```
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Call<'a, P, T> {
-    link: &'a Arc<Link>,
+    caller: &'a Caller,
     method: &'a str,
     params: P,
     timeout: Duration,
@@ -47,12 +49,12 @@ pub struct Call<'a, P, T> {
 }
 
 impl<'a, P, T> Call<'a, P, T> {
-    pub(super) fn new(link: &'a Arc<Link>, method: &'a str, params: P) -> Self {
+    pub(super) fn new(caller: &'a Caller, method: &'a str, params: P) -> Self {
         Self {
-            link,
+            caller,
             method,
             params,
-            timeout: link.config.call_timeout,
+            timeout: caller.config().call_timeout,
             idempotent: false,
             extend: None,
             trace: None,
@@ -104,9 +106,9 @@ impl<'a, P, T> Call<'a, P, T> {
         CallOptions {
             deadline: timed.then(|| after(now, first)),
             idempotent: self.idempotent,
-            extend: extend.map(|(token, ceiling)| {
+            extension: extend.map(|(token, ceiling)| {
                 Box::new(Extension {
-                    token: SameId::of_owned(token),
+                    token: IdKey::of_owned(token),
                     by: self.timeout,
                     ceiling: after(now, *ceiling),
                 })
@@ -128,7 +130,7 @@ impl<P: Serialize, T> Call<'_, P, T> {
 
     /// The trace context, if this is its place.
     fn traced(&self, place: TracePlace) -> Option<&TraceContext> {
-        self.trace.filter(|_| self.link.config.trace == place)
+        self.trace.filter(|_| self.caller.config().trace == place)
     }
 }
 
@@ -176,7 +178,8 @@ enum Stage<'a> {
         room: Option<Room<'a>>,
     },
     Sent {
-        key: usize,
+        connection: &'a Arc<Connection>,
+        key: CallKey,
     },
     Done,
 }
@@ -206,6 +209,13 @@ impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
                     return Poll::Ready(Err(error));
                 }
             }
+            let connection = match this.call.caller.connection() {
+                Ok(connection) => connection,
+                Err(error) => {
+                    this.stage = Stage::Done;
+                    return Poll::Ready(Err(error));
+                }
+            };
             let options = options.get_or_insert_with(|| this.call.options());
             let mut scratch = SCRATCH.take();
             let members = this.call.traced(TracePlace::TopLevel);
@@ -225,42 +235,53 @@ impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
                             }
                         }
                     };
-                    this.call.link.try_call(options, write)
+                    connection.sender.try_call(options, write)
                 });
             if scratch.capacity() <= KEPT {
                 SCRATCH.set(scratch);
             }
             match started {
-                Ok(Some(key)) => this.stage = Stage::Sent { key },
-                Ok(None) => *room = Some(Box::pin(room_until(this.call.link, options.deadline))),
+                Ok(Some(key)) => this.stage = Stage::Sent { connection, key },
+                Ok(None) => *room = Some(Box::pin(room_until(connection, options.deadline))),
                 Err(error) => {
                     this.stage = Stage::Done;
                     return Poll::Ready(Err(error));
                 }
             }
         }
-        let Stage::Sent { key } = this.stage else {
+        let Stage::Sent { connection, key } = this.stage else {
             panic!("a call was polled after it was ready");
         };
-        let outcome = ready!(this.call.link.poll_outcome(cx, key));
+        let outcome = ready!(connection.sender.poll_outcome(cx, key));
         this.stage = Stage::Done;
-        let result = outcome.and_then(|text| this.call.link.read(&text));
+        let result = outcome.and_then(|text| read_result(connection, &text));
         if let Err(error) = &result {
-            let method = shown(this.call.method);
+            let method = shorten(this.call.method);
             tracing::debug!(target: "caudal", method, %error, "a call failed");
         }
         Poll::Ready(result)
     }
 }
 
+/// Reads the result of a call, which has failed if it has another type.
+pub(super) fn read_result<T: DeserializeOwned>(
+    connection: &Connection,
+    text: &str,
+) -> Result<T, CallError> {
+    serde_json::from_str(text).map_err(|error| {
+        connection.stats.call_failed();
+        CallError::Result(error)
+    })
+}
+
 /// Waits for room, as long as the call may take.
-async fn room_until(link: &Link, deadline: Option<Instant>) -> Result<(), CallError> {
+async fn room_until(connection: &Connection, deadline: Option<Instant>) -> Result<(), CallError> {
     match deadline {
-        Some(deadline) => timeout_at(deadline, link.wait_for_room(true))
+        Some(deadline) => timeout_at(deadline, connection.sender.wait_for_room(true))
             .await
             .map_err(|_| CallError::Timeout),
         None => {
-            link.wait_for_room(true).await;
+            connection.sender.wait_for_room(true).await;
             Ok(())
         }
     }
@@ -268,8 +289,8 @@ async fn room_until(link: &Link, deadline: Option<Instant>) -> Result<(), CallEr
 
 impl<P, T> Drop for CallFuture<'_, P, T> {
     fn drop(&mut self) {
-        if let Stage::Sent { key } = self.stage {
-            self.call.link.forget(key);
+        if let Stage::Sent { connection, key } = self.stage {
+            connection.sender.forget(key);
         }
     }
 }

@@ -7,7 +7,8 @@ use caudal_core::{EncodeError, Framing, encode};
 use serde::Serialize;
 
 /// A notification that is serialised once and sent to many with
-/// [`Peer::publish`](crate::Peer::publish).
+/// [`Peer::publish`](crate::Peer::publish) or
+/// [`Peer::try_publish`](crate::Peer::try_publish), which never waits.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -14,11 +14,13 @@ use caudal_core::{CallError, CloseReason, Framing, encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::call::Caller;
 use crate::config::Config;
 use crate::connection::deadline::after;
-use crate::connection::link::{Link, Order};
+use crate::connection::{self, Command, Connection, buffers};
 use crate::extensions::Extensions;
 use crate::observe::stats::Stats;
 use crate::router::Router;
@@ -49,38 +51,38 @@ pub use self::state::{State, StateWatch};
 /// ```
 #[derive(Clone)]
 pub struct Peer {
-    link: Arc<Link>,
+    caller: Caller,
     _owner: Option<Arc<Owner>>,
 }
 
 /// Closes the connection when the last of its owners is gone.
-struct Owner(Arc<Link>);
+struct Owner(Arc<Connection>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.order(Order::Close);
+        self.0.command(Command::Close);
     }
 }
 
 impl Peer {
-    /// A handle that does not keep the connection.
-    pub(crate) fn of(link: &Arc<Link>) -> Self {
+    /// A handle that does not keep the connection open.
+    pub(crate) fn of(caller: Caller) -> Self {
         Self {
-            link: Arc::clone(link),
+            caller,
             _owner: None,
         }
     }
 
-    /// A handle that keeps it.
-    pub(crate) fn owning(link: Arc<Link>) -> Self {
+    /// A handle that keeps the connection open.
+    pub(crate) fn owning(connection: Arc<Connection>) -> Self {
         Self {
-            _owner: Some(Arc::new(Owner(Arc::clone(&link)))),
-            link,
+            _owner: Some(Arc::new(Owner(Arc::clone(&connection)))),
+            caller: Caller::Connection(connection),
         }
     }
 
-    pub(crate) fn link(&self) -> &Arc<Link> {
-        &self.link
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// Runs a connection over any transport, in a task of its own.
@@ -116,8 +118,8 @@ impl Peer {
     pub fn start_with(transport: impl Transport, router: Router, config: Config) -> Self {
         let (router, config) = (Arc::new(router), Arc::new(config));
         let (transport, extensions) = (Box::new(transport), Extensions::default());
-        let link = crate::connection::start(transport, router, config, None, extensions, |_| None);
-        Self::owning(link)
+        let connection = connection::start(transport, router, config, None, extensions, |_| None);
+        Self::owning(connection)
     }
 
     /// Two peers that are connected in memory, for tests.
@@ -137,7 +139,7 @@ impl Peer {
     #[must_use]
     #[track_caller]
     pub fn pair_with(one: Router, other: Router, config: &Config) -> (Self, Self) {
-        let (here, there) = tokio::io::duplex(crate::connection::buffers::SIZE);
+        let (here, there) = tokio::io::duplex(buffers::SIZE);
         let limit = config.policy.max_message;
         let stream = |io| Stream::new(io, Framing::Line, limit).with_remote("memory");
         (
@@ -170,7 +172,7 @@ impl Peer {
         method: &'a str,
         params: P,
     ) -> Call<'a, P, T> {
-        Call::new(&self.link, method, params)
+        Call::new(&self.caller, method, params)
     }
 
     /// Calls a method with params that are JSON already, for a result that stays
@@ -212,24 +214,26 @@ impl Peer {
     /// # Cancel safety
     /// If it is dropped before it returns, nothing is sent.
     pub async fn notify(&self, method: &str, params: impl Serialize) -> Result<(), CallError> {
-        let mut frame = crate::connection::buffers::take();
-        let link = &self.link;
-        link.framing
+        let connection = self.caller.connection()?;
+        let mut frame = buffers::take();
+        connection
+            .framing
             .write(&mut frame, |out| encode::notification(out, method, &params))?;
-        let sent = link.append_now(&frame);
-        // Who waits holds no more than the message.
+        let sent = connection.sender.try_send(&frame);
+        // A task that waits holds no more than the message.
         let waits = matches!(sent, Ok(false)).then(|| Box::<[u8]>::from(&*frame));
         frame.clear();
-        crate::connection::buffers::give(frame);
+        buffers::give(frame);
         sent?;
         if let Some(frame) = waits {
-            link.append(None, &frame).await?;
+            connection.sender.send(&frame).await?;
         }
-        link.stats.notified(1);
+        connection.stats.notified(1);
         Ok(())
     }
 
-    /// Sends a notification that was serialised before, perhaps for many.
+    /// Sends a notification that was serialised before, perhaps for many. It waits while the
+    /// output is full; [`try_publish`](Self::try_publish) does not.
     ///
     /// Whoever sends it to very many lets other tasks have their turn meanwhile: what is
     /// on its way already goes out.
@@ -241,30 +245,76 @@ impl Peer {
     /// If it is dropped before it returns, nothing is sent.
     pub async fn publish(&self, event: &Event) -> Result<(), CallError> {
         tokio::task::coop::consume_budget().await;
-        let link = &self.link;
-        let frame = event.frame(link.framing);
-        if !link.share(&frame)? {
-            link.append(None, &frame).await?;
+        let connection = self.caller.connection()?;
+        let frame = event.frame(connection.framing);
+        connection.sender.send(&frame).await?;
+        connection.stats.notified(1);
+        Ok(())
+    }
+
+    /// Sends a notification that was serialised before if there is room for it at once. It
+    /// never waits, so a peer that reads slowly does not delay the others.
+    ///
+    /// It may overtake messages that wait for room, such as a [`publish`](Self::publish).
+    /// Call [`yield_now`](tokio::task::yield_now) now and then when you send to very many
+    /// peers: this does not let other tasks run.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use caudal::{CallError, Event, Peer, Router};
+    ///
+    /// # let (one, _a) = Peer::pair(Router::new(), Router::new());
+    /// # let (two, _b) = Peer::pair(Router::new(), Router::new());
+    /// let mut members = vec![one, two];
+    /// let event = Event::new("line", ["Ann: hello"])?;
+    /// members.retain(|member| match member.try_publish(&event) {
+    ///     Ok(()) => true,
+    ///     // It misses this event and stays.
+    ///     Err(CallError::OutputFull { .. }) => true,
+    ///     // It is gone.
+    ///     Err(_) => false,
+    /// });
+    /// assert_eq!(members.len(), 2);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::OutputFull`] if [`Limits::output`](crate::Limits::output) is reached, or
+    /// the connection is closed. Nothing is sent then, and [`Stats`] does not count it.
+    pub fn try_publish(&self, event: &Event) -> Result<(), CallError> {
+        let connection = self.caller.connection()?;
+        if !connection
+            .sender
+            .try_send(&event.frame(connection.framing))?
+        {
+            let limit = connection.sender.limit();
+            return Err(CallError::OutputFull { limit });
         }
-        link.stats.notified(1);
+        connection.stats.notified(1);
         Ok(())
     }
 
     /// Several calls and notifications that are sent as one message.
     pub fn batch(&self) -> Batch<'_> {
-        Batch::new(&self.link)
+        Batch::new(&self.caller)
     }
 
     /// Where the connection stands.
     #[must_use]
     pub fn state(&self) -> State {
-        self.link.state()
+        match &self.caller {
+            Caller::Connection(connection) => connection.state(),
+            Caller::Lone(_) => State::Closed(CloseReason::nowhere()),
+        }
     }
 
     /// Watches where the connection stands.
     #[must_use]
     pub fn watch(&self) -> StateWatch {
-        StateWatch(self.link.watch())
+        StateWatch(match &self.caller {
+            Caller::Connection(connection) => connection.watch(),
+            Caller::Lone(_) => watch::channel(self.state()).1,
+        })
     }
 
     /// Returns when the connection has ended, with the reason.
@@ -287,39 +337,48 @@ impl Peer {
     /// fail, handlers that run are cancelled. [`closed`](Self::closed) says whether
     /// it could be sent.
     pub fn close(&self) {
-        self.link.order(Order::Close);
+        self.command(Command::Close);
     }
 
     /// Closes the connection when all that runs has finished, and at `limit` in
     /// any case. New requests of the other side are refused meanwhile.
     pub async fn shutdown(&self, limit: Duration) -> CloseReason {
-        self.link.order(Order::Drain(after(Instant::now(), limit)));
+        self.command(Command::Drain(after(Instant::now(), limit)));
         self.closed().await
+    }
+
+    fn command(&self, command: Command) {
+        if let Caller::Connection(connection) = &self.caller {
+            connection.command(command);
+        }
     }
 
     /// What the connection has done so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.link.stats()
+        match &self.caller {
+            Caller::Connection(connection) => connection.stats(),
+            Caller::Lone(exchange) => exchange.origin.stats(),
+        }
     }
 
     /// Who is at the other end, as far as the transport knows.
     #[must_use]
     pub fn remote(&self) -> Option<&str> {
-        self.link.remote.get().map(String::as_str)
+        self.caller.remote()
     }
 
     /// Values that belong to this connection.
     #[must_use]
     pub fn extensions(&self) -> &Extensions {
-        &self.link.extensions
+        self.caller.extensions()
     }
 }
 
 /// Two handles are equal when they belong to the same connection.
 impl PartialEq for Peer {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.link, &other.link)
+        self.caller.is(&other.caller)
     }
 }
 

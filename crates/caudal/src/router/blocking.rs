@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use super::context::Maker;
+use super::context::ContextBuilder;
 use super::handler::IntoResult;
-use crate::connection::Link;
+use crate::call::Caller;
 
 /// Runs a plain function where it may block.
 pub(super) async fn on_blocking_pool<R: IntoResult>(
@@ -37,9 +37,9 @@ pub(super) async fn on_blocking_pool<R: IntoResult>(
 /// any more. Then it also counts among those of the server that do, for its connection may
 /// be gone before it.
 pub(super) struct Job {
-    link: Arc<Link>,
-    outliving: Arc<AtomicUsize>,
-    holds: bool,
+    caller: Caller,
+    detached: Arc<AtomicUsize>,
+    is_barrier: bool,
     state: AtomicU8,
 }
 
@@ -48,27 +48,36 @@ const DONE: u8 = 1;
 const ABANDONED: u8 = 2;
 
 impl Job {
-    pub(super) fn of(maker: &Maker<'_, '_>) -> Arc<Self> {
+    pub(super) fn of(call: &ContextBuilder<'_>) -> Arc<Self> {
         Arc::new(Self {
-            link: Arc::clone(maker.link),
-            outliving: Arc::clone(maker.outliving),
-            holds: maker.holds(),
+            caller: call.caller.clone(),
+            detached: Arc::clone(call.detached),
+            is_barrier: call.is_barrier(),
             state: AtomicU8::new(RUNS),
         })
     }
 
-    /// Counts what nobody waits for any more.
-    fn enter(&self) {
-        self.outliving.fetch_add(1, Ordering::Relaxed);
-        self.link.count_in_flight(true);
-        if self.holds {
-            self.link.hold();
+    /// Counts work that goes on without its call.
+    fn detach(&self) {
+        self.detached.fetch_add(1, Ordering::Relaxed);
+        let incoming = self.caller.incoming();
+        incoming.count_request();
+        if self.is_barrier {
+            incoming.add_barrier();
         }
     }
 
-    fn leave(&self) {
-        self.outliving.fetch_sub(1, Ordering::Relaxed);
-        self.link.leave_late(self.holds);
+    /// Notes that such work has ended.
+    fn end_detached(&self) {
+        self.detached.fetch_sub(1, Ordering::Relaxed);
+        let incoming = self.caller.incoming();
+        incoming.uncount_request();
+        if self.is_barrier {
+            incoming.remove_barrier();
+        }
+        if let Caller::Connection(connection) = &self.caller {
+            connection.notify_task();
+        }
     }
 }
 
@@ -77,7 +86,7 @@ struct Done(Arc<Job>);
 impl Drop for Done {
     fn drop(&mut self) {
         if self.0.state.swap(DONE, Ordering::AcqRel) == ABANDONED {
-            self.0.leave();
+            self.0.end_detached();
         }
     }
 }
@@ -90,7 +99,7 @@ impl<R> Drop for Abandoned<R> {
         if self.0.state.load(Ordering::Acquire) == DONE {
             return;
         }
-        self.0.enter();
+        self.0.detach();
         let order = Ordering::AcqRel;
         let state = &self.0.state;
         if state
@@ -98,7 +107,7 @@ impl<R> Drop for Abandoned<R> {
             .is_err()
         {
             // It has ended with its call, which says so itself.
-            self.0.leave();
+            self.0.end_detached();
         }
         self.1.abort();
     }

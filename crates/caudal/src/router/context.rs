@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use caudal_core::Id;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::Link;
+use crate::call::Caller;
 use crate::extensions::Extensions;
 use crate::observe::trace::TraceContext;
 use crate::peer::Peer;
@@ -118,41 +118,35 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Makes the [`Context`] of a call if its handler asks for one.
-pub(crate) struct Maker<'c, 'a> {
-    pub(crate) link: &'c Arc<Link>,
-    /// What the handler sees in the place of `link`.
-    pub(crate) caller: Option<&'c Arc<Link>>,
+/// Builds the [`Context`] of a call if its handler asks for one.
+pub(crate) struct ContextBuilder<'c> {
+    pub(crate) caller: &'c Caller,
     pub(crate) method: &'c Arc<str>,
-    pub(crate) id: Option<Id<'a>>,
+    pub(crate) id: Option<Id<'c>>,
     pub(crate) trace: Option<Box<TraceContext>>,
-    pub(crate) context: Option<Context>,
-    /// Whether the method is a serial one.
-    pub(crate) serial: bool,
-    /// How many calls of the server go on though they were cancelled.
-    pub(crate) outliving: &'c Arc<AtomicUsize>,
+    pub(crate) built: Option<Context>,
+    pub(crate) is_serial: bool,
+    /// Number of calls of the router that go on though they were cancelled.
+    pub(crate) detached: &'c Arc<AtomicUsize>,
 }
 
-impl Maker<'_, '_> {
-    /// Whether no other message may start before the call has ended.
-    pub(crate) fn holds(&self) -> bool {
-        self.id.is_none() || self.serial
+impl ContextBuilder<'_> {
+    /// Returns true if no other message may start before the call has ended.
+    pub(crate) fn is_barrier(&self) -> bool {
+        self.id.is_none() || self.is_serial
     }
 
     pub(crate) fn context(&mut self) -> Context {
-        let make = || {
+        let build = || {
             Context(Arc::new(Inner {
-                peer: Peer::of(&match self.caller {
-                    Some(caller) => Arc::clone(caller),
-                    None => Link::seen(self.link),
-                }),
+                peer: Peer::of(self.caller.clone()),
                 method: Arc::clone(self.method),
                 id: self.id.map(|id| id.as_str().into()),
-                cancelled: self.link.token(),
+                cancelled: self.caller.incoming().new_token(),
                 extensions: Extensions::default(),
                 trace: self.trace.take(),
             }))
         };
-        self.context.get_or_insert_with(make).clone()
+        self.built.get_or_insert_with(build).clone()
     }
 }

@@ -12,19 +12,17 @@ use std::sync::Arc;
 use std::task;
 use std::time::Duration;
 
-use caudal_core::{Id, JsonRpcError};
+use caudal_core::JsonRpcError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::context::{Context, Maker};
+use super::blocking::{Job, on_blocking_pool};
+use super::context::{Context, ContextBuilder};
 use super::layer::Incoming;
 use super::no_params::NoParams;
-use crate::call::incident;
-use crate::call::{Arriving, Exchange, Invoked, Later};
-use crate::observe::span::Watched;
-
-use super::blocking::{Job, on_blocking_pool};
+use crate::call::replies::{PendingReply, Replies};
+use crate::call::{IncomingCall, Ran, incident};
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -44,7 +42,7 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// ```
 #[derive(Clone)]
 pub struct Method {
-    pub(crate) invoke: Arc<dyn Invoke>,
+    pub(crate) handler: Arc<dyn Handler>,
     pub(crate) settings: Settings,
 }
 
@@ -157,9 +155,9 @@ impl Method {
         self
     }
 
-    fn of(invoke: impl Invoke) -> Self {
+    fn of(handler: impl Handler) -> Self {
         Self {
-            invoke: Arc::new(invoke),
+            handler: Arc::new(handler),
             settings: Settings::default(),
         }
     }
@@ -262,7 +260,7 @@ macro_rules! shape {
         {
             fn into_method(self) -> Method {
                 Method::of(PlainFn {
-                    call: move |$cx: &mut Maker<'_, '_>, $params: $Params| {
+                    call: move |$cx: &mut ContextBuilder<'_>, $params: $Params| {
                         $(let $name = $make;)*
                         let _ = $cx;
                         self($($name),*)
@@ -280,7 +278,7 @@ macro_rules! shape {
         {
             fn into_method(self) -> Method {
                 Method::of(AsyncFn {
-                    call: move |$cx: &mut Maker<'_, '_>, $params: $Params| {
+                    call: move |$cx: &mut ContextBuilder<'_>, $params: $Params| {
                         $(let $name = $make;)*
                         let _ = $cx;
                         self($($name),*)
@@ -299,7 +297,7 @@ macro_rules! shape {
             fn into_blocking(self) -> Method {
                 let handler = Arc::new(self);
                 let mut method = Method::of(AsyncFn {
-                    call: move |$cx: &mut Maker<'_, '_>, $params: $Params| {
+                    call: move |$cx: &mut ContextBuilder<'_>, $params: $Params| {
                         let handler = Arc::clone(&handler);
                         let job = Job::of($cx);
                         $(let $name = $make;)*
@@ -319,19 +317,14 @@ shape!(Params [P] P, |cx, params| (params: P = params));
 shape!(OnlyContext [] NoParams, |cx, _params| (context: Context = cx.context()));
 shape!(ContextAndParams [P] P, |cx, params| (context: Context = cx.context(), params: P = params));
 
-/// A handler whose types are forgotten.
-pub(crate) trait Invoke: Send + Sync + 'static {
-    /// Reads the params, calls the handler, and answers at once if it can.
-    fn invoke<'a>(
-        &self,
-        arriving: Arriving<'a, '_, '_>,
-        maker: &mut Maker<'_, 'a>,
-        exchange: &mut Exchange<'_>,
-        settings: Settings,
-    ) -> Invoked<'a>;
+/// A handler of any shape.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// Reads the params of a call, runs the handler, and writes the reply unless the
+    /// handler must wait.
+    fn run<'m>(&self, call: &mut IncomingCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m>;
 
-    /// The same for a call that came through layers.
-    fn call(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>>;
+    /// Runs a call that came through layers.
+    fn run_layered(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>>;
 }
 
 struct PlainFn<C, S> {
@@ -339,34 +332,25 @@ struct PlainFn<C, S> {
     shape: PhantomData<S>,
 }
 
-impl<C, P, R> Invoke for PlainFn<C, fn(P) -> R>
+impl<C, P, R> Handler for PlainFn<C, fn(P) -> R>
 where
-    C: Fn(&mut Maker<'_, '_>, P) -> R + Send + Sync + 'static,
+    C: Fn(&mut ContextBuilder<'_>, P) -> R + Send + Sync + 'static,
     P: DeserializeOwned + 'static,
     R: IntoResult,
 {
-    fn invoke<'a>(
-        &self,
-        arriving: Arriving<'a, '_, '_>,
-        maker: &mut Maker<'_, 'a>,
-        exchange: &mut Exchange<'_>,
-        _: Settings,
-    ) -> Invoked<'a> {
-        let (id, params) = match arriving.read::<P>() {
-            Ok(accepted) => accepted,
-            Err(refused) => return exchange.refuse(refused, maker.method),
-        };
-        maker.id = id;
-        let method = maker.method;
-        let _ = exchange.answer(id, method, || {
-            Some((self.call)(maker, params).into_result())
-        });
-        Invoked::Done
+    fn run<'m>(&self, call: &mut IncomingCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m> {
+        match call.read_params::<P>() {
+            Ok(params) => {
+                let result = (self.call)(call.context(), params).into_result();
+                call.reply(result, replies)
+            }
+            Err(not_run) => not_run,
+        }
     }
 
-    fn call(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
-        let result = call.read::<P>().and_then(|(mut maker, params)| {
-            let value = (self.call)(&mut maker, params).into_result()?;
+    fn run_layered(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
+        let result = call.read::<P>().and_then(|(mut context, params)| {
+            let value = (self.call)(&mut context, params).into_result()?;
             to_raw(call.method(), &value)
         });
         Box::pin(std::future::ready(result))
@@ -378,38 +362,26 @@ struct AsyncFn<C, S> {
     shape: PhantomData<S>,
 }
 
-impl<C, P, Fut> Invoke for AsyncFn<C, fn(P) -> Fut>
+impl<C, P, Fut> Handler for AsyncFn<C, fn(P) -> Fut>
 where
-    C: Fn(&mut Maker<'_, '_>, P) -> Fut + Send + Sync + 'static,
+    C: Fn(&mut ContextBuilder<'_>, P) -> Fut + Send + Sync + 'static,
     P: DeserializeOwned + 'static,
     Fut: Future<Output: IntoResult> + Send + 'static,
 {
-    fn invoke<'a>(
-        &self,
-        arriving: Arriving<'a, '_, '_>,
-        maker: &mut Maker<'_, 'a>,
-        exchange: &mut Exchange<'_>,
-        settings: Settings,
-    ) -> Invoked<'a> {
-        let (id, params) = match arriving.read::<P>() {
-            Ok(accepted) => accepted,
-            Err(refused) => return exchange.refuse(refused, maker.method),
-        };
-        maker.id = id;
-        let (method, mut future) = (maker.method, None);
-        exchange.guard(id, method, |_| {
-            future = Some(Box::pin((self.call)(maker, params)));
-        });
-        match future {
-            Some(future) => first_poll(future, id, maker, exchange, settings),
-            None => Invoked::Done,
+    fn run<'m>(&self, call: &mut IncomingCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m> {
+        match call.read_params::<P>() {
+            Ok(params) => {
+                let future = Box::pin((self.call)(call.context(), params));
+                call.poll_first(future, replies)
+            }
+            Err(not_run) => not_run,
         }
     }
 
-    fn call(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
+    fn run_layered(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
         match call.read::<P>() {
-            Ok((mut maker, params)) => {
-                let future = (self.call)(&mut maker, params);
+            Ok((mut context, params)) => {
+                let future = (self.call)(&mut context, params);
                 let method = Arc::clone(call.context().name());
                 Box::pin(async move { to_raw(&method, &future.await.into_result()?) })
             }
@@ -418,63 +390,29 @@ where
     }
 }
 
-/// Polls a call that has just begun; if it must wait it can be moved elsewhere.
-///
-/// Nobody is to be woken: whoever takes the call polls it again first.
-pub(crate) fn first_poll<'a>(
-    mut future: Pin<Box<dyn Running>>,
-    id: Option<Id<'a>>,
-    maker: &mut Maker<'_, '_>,
-    exchange: &mut Exchange<'_>,
-    settings: Settings,
-) -> Invoked<'a> {
-    let mut cx = task::Context::from_waker(task::Waker::noop());
-    let mut poll = || {
-        future
-            .as_mut()
-            .poll_reply(&mut cx, id, maker.method, exchange)
-    };
-    if !settings.spawn && poll().is_ready() {
-        return Invoked::Done;
-    }
-    Invoked::Later(Box::new(Later {
-        future: Some(future),
-        id: id.map(|id| id.as_str().into()),
-        method: Arc::clone(maker.method),
-        context: maker.context.take(),
-        settings,
-        outliving: None,
-        watched: Watched::default(),
-    }))
-}
-
-/// A call that is under way: polls its handler, and answers when it is done.
-pub(crate) trait Running: Send {
+/// The future of a handler. Its output has a type of its own, so it writes the reply.
+pub(crate) trait HandlerFuture: Send {
     fn poll_reply(
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
-        id: Option<Id<'_>>,
-        method: &Arc<str>,
-        exchange: &mut Exchange<'_>,
+        reply: &mut PendingReply<'_>,
+        replies: &mut Replies<'_>,
     ) -> task::Poll<()>;
 }
 
-impl<F: Future<Output: IntoResult> + Send> Running for F {
+impl<F: Future<Output: IntoResult> + Send> HandlerFuture for F {
     fn poll_reply(
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
-        id: Option<Id<'_>>,
-        method: &Arc<str>,
-        exchange: &mut Exchange<'_>,
+        reply: &mut PendingReply<'_>,
+        replies: &mut Replies<'_>,
     ) -> task::Poll<()> {
-        exchange.answer(id, method, || match self.poll(cx) {
-            task::Poll::Ready(result) => Some(result.into_result()),
-            task::Poll::Pending => None,
-        })
+        self.poll(cx)
+            .map(|result| replies.result(reply, result.into_result()))
     }
 }
 
-/// Serialises a result for a layer to see.
+/// Serialises a result for a layer.
 fn to_raw(method: &str, value: &impl Serialize) -> Result<Box<RawValue>, JsonRpcError> {
-    serde_json::value::to_raw_value(value).map_err(|error| incident::report(method, None, error))
+    serde_json::value::to_raw_value(value).map_err(|error| incident::report(method, None, || error))
 }

@@ -17,9 +17,10 @@ use serde_json::value::RawValue;
 pub use tower_layer::Layer;
 pub use tower_service::Service;
 
-use super::context::{Context, Maker};
-use super::handler::{BoxFuture, Invoke, Settings, first_poll};
-use crate::call::{Arriving, Exchange, Invoked};
+use super::context::{Context, ContextBuilder};
+use super::handler::{self, BoxFuture};
+use crate::call::replies::Replies;
+use crate::call::{IncomingCall, Ran};
 
 /// A call on its way to its handler.
 ///
@@ -38,10 +39,10 @@ use crate::call::{Arriving, Exchange, Invoked};
 pub struct Incoming {
     context: Context,
     params: Option<Box<RawValue>>,
-    /// Whether the method is a serial one.
-    serial: bool,
-    /// How many calls of the server go on though they were cancelled.
-    outliving: Arc<AtomicUsize>,
+    /// True if the method is a serial one.
+    is_serial: bool,
+    /// Number of calls of the router that go on though they were cancelled.
+    detached: Arc<AtomicUsize>,
 }
 
 impl Incoming {
@@ -69,33 +70,35 @@ impl Incoming {
         &self.context
     }
 
-    pub(crate) fn read<P: DeserializeOwned>(&self) -> Result<(Maker<'_, '_>, P), JsonRpcError> {
+    pub(crate) fn read<P: DeserializeOwned>(
+        &self,
+    ) -> Result<(ContextBuilder<'_>, P), JsonRpcError> {
         let text = self.params().map_or("null", RawValue::get);
-        let link = self.context.peer().link();
-        let params = serde_json::from_str(text).map_err(|error| match link.detail() {
+        let caller = self.context.peer().caller();
+        let detail = caller.config().policy.error_detail;
+        let params = serde_json::from_str(text).map_err(|error| match detail {
             ErrorDetail::Minimal => JsonRpcError::invalid_params(),
             _ => {
                 let params = self.params().and_then(|raw| RawJson::parse(raw.get()).ok());
                 JsonRpcError::wrong_params::<P>(params, &error)
             }
         })?;
-        let maker = Maker {
-            link,
-            caller: None,
+        let context = ContextBuilder {
+            caller,
             method: self.context.name(),
             id: self.context.id(),
             trace: None,
-            context: Some(self.context.clone()),
-            serial: self.serial,
-            outliving: &self.outliving,
+            built: Some(self.context.clone()),
+            is_serial: self.is_serial,
+            detached: &self.detached,
         };
-        Ok((maker, params))
+        Ok((context, params))
     }
 }
 
 /// What the innermost layer calls: the handler, as a tower service.
 #[derive(Clone)]
-pub struct Handler(pub(crate) Arc<dyn Invoke>);
+pub struct Handler(pub(crate) Arc<dyn handler::Handler>);
 
 impl fmt::Debug for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,7 +116,7 @@ impl Service<Incoming> for Handler {
     }
 
     fn call(&mut self, call: Incoming) -> Self::Future {
-        self.0.call(call)
+        self.0.run_layered(call)
     }
 }
 
@@ -128,12 +131,15 @@ where
         + Sync
         + 'static,
 {
-    pub(crate) fn around(layer: &impl Layer<Handler, Service = S>, inner: Arc<dyn Invoke>) -> Self {
+    pub(crate) fn around(
+        layer: &impl Layer<Handler, Service = S>,
+        inner: Arc<dyn handler::Handler>,
+    ) -> Self {
         Self(layer.layer(Handler(inner)))
     }
 }
 
-impl<S> Invoke for Layered<S>
+impl<S> handler::Handler for Layered<S>
 where
     S: Service<Incoming, Response = Box<RawValue>, Error = JsonRpcError, Future: Send>
         + Clone
@@ -141,29 +147,22 @@ where
         + Sync
         + 'static,
 {
-    fn invoke<'a>(
-        &self,
-        arriving: Arriving<'a, '_, '_>,
-        maker: &mut Maker<'_, 'a>,
-        exchange: &mut Exchange<'_>,
-        settings: Settings,
-    ) -> Invoked<'a> {
-        let (id, params) = match arriving.read::<Option<Box<RawValue>>>() {
-            Ok(accepted) => accepted,
-            Err(refused) => return exchange.refuse(refused, maker.method),
+    fn run<'m>(&self, call: &mut IncomingCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m> {
+        let params = match call.read_params::<Option<Box<RawValue>>>() {
+            Ok(params) => params,
+            Err(not_run) => return not_run,
         };
-        maker.id = id;
-        let context = maker.context();
-        let future = self.call(Incoming {
-            context,
+        let context = call.context();
+        let future = self.run_layered(Incoming {
+            context: context.context(),
             params,
-            serial: settings.serial,
-            outliving: Arc::clone(maker.outliving),
+            is_serial: context.is_serial,
+            detached: Arc::clone(context.detached),
         });
-        first_poll(Box::pin(future), id, maker, exchange, settings)
+        call.poll_first(Box::pin(future), replies)
     }
 
-    fn call(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
+    fn run_layered(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
         let mut service = self.0.clone();
         Box::pin(async move {
             poll_fn(|cx| service.poll_ready(cx)).await?;

@@ -23,8 +23,8 @@ use tower_service::Service;
 use self::context::Context;
 use self::handler::{IntoMethod, Method};
 use self::layer::{Handler, Incoming, Layered};
+use crate::call::lone::{self, LoneOrigin};
 use crate::config::Config;
-use crate::connection::Link;
 
 /// Longer names cannot be registered.
 const MAX_NAME: usize = 256;
@@ -50,16 +50,28 @@ pub struct Router {
     /// Answers what nobody serves.
     unknown: Route,
     fallback: Option<Route>,
-    /// What handlers see in the place of a connection in [`handle`](Self::handle).
-    pub(crate) nowhere: OnceLock<Arc<Link>>,
-    /// Calls that were cancelled, and chose to finish.
-    pub(crate) outliving: Arc<AtomicUsize>,
+    /// Configuration and limits of [`handle`](Self::handle).
+    lone: OnceLock<Arc<LoneOrigin>>,
+    /// Number of calls that go on though they were cancelled.
+    pub(crate) detached: Arc<AtomicUsize>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) name: Arc<str>,
     pub(crate) method: Method,
+}
+
+impl Route {
+    /// Returns true if the route serves names that nobody registered.
+    pub(crate) fn is_fallback(&self) -> bool {
+        self.name.is_empty()
+    }
+
+    /// Returns true if calls may go on though they were cancelled.
+    pub(crate) fn may_detach(&self) -> bool {
+        self.method.settings.finish || self.method.settings.blocking
+    }
 }
 
 /// Why a method was not registered. `Debug` prints the same as `Display`.
@@ -119,7 +131,7 @@ impl Router {
     #[must_use]
     pub fn new() -> Self {
         let unknown = Method::new(|cx: Context, _: Option<Box<RawValue>>| {
-            let unknown = match cx.peer().link().detail() {
+            let unknown = match cx.peer().caller().config().policy.error_detail {
                 caudal_core::ErrorDetail::Minimal => JsonRpcError::method_not_found(),
                 _ => JsonRpcError::unknown_method(cx.method()),
             };
@@ -132,8 +144,8 @@ impl Router {
                 method: unknown,
             },
             fallback: None,
-            nowhere: OnceLock::new(),
-            outliving: Arc::default(),
+            lone: OnceLock::new(),
+            detached: Arc::default(),
         }
     }
 
@@ -328,8 +340,8 @@ impl Router {
             .into_iter()
             .chain([&mut self.unknown]);
         for route in self.routes.values_mut().chain(rest) {
-            let inner = Arc::clone(&route.method.invoke);
-            route.method.invoke = Arc::new(Layered::around(&layer, inner));
+            let inner = Arc::clone(&route.method.handler);
+            route.method.handler = Arc::new(Layered::around(&layer, inner));
         }
         self
     }
@@ -356,7 +368,10 @@ impl Router {
     /// # }
     /// ```
     pub async fn handle(&self, message: &[u8]) -> Option<Bytes> {
-        crate::call::standalone::handle(self, message).await
+        let lone = self
+            .lone
+            .get_or_init(|| LoneOrigin::new(Arc::default(), None));
+        lone::run(self, lone, message).await
     }
 
     /// What [`handle`](Self::handle) accepts, and how much of it runs at once. A
@@ -378,7 +393,7 @@ impl Router {
     /// ```
     #[must_use]
     pub fn handle_config(mut self, config: Config) -> Self {
-        self.nowhere = OnceLock::from(Link::nowhere(Arc::new(config)));
+        self.lone = OnceLock::from(LoneOrigin::new(Arc::new(config), None));
         self
     }
 

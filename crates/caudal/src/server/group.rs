@@ -1,27 +1,39 @@
 //! The connections of one server: what they share, and how they end together.
 
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use bytes::BytesMut;
+use caudal_core::{ErrorDetail, Id, JsonRpcError, encode};
 use slab::Slab;
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::call::Caller;
+#[cfg(feature = "http")]
+use crate::call::lone::LoneOrigin;
 use crate::config::Config;
-use crate::connection;
 use crate::connection::deadline::after;
-use crate::connection::{Link, Order};
+use crate::connection::incomplete::Incomplete;
+use crate::connection::{self, Command, Connection};
 use crate::extensions::Extensions;
 use crate::observe::stats::Stats;
 use crate::peer::Peer;
 use crate::router::Router;
 use crate::transport::Transport;
 
+/// Maximum clients at one time that are told why their connection is refused,
+const TOLD: usize = 64;
+/// and the time in which one is told.
+const TELLING: Duration = Duration::from_secs(2);
+
 /// What serves many connections.
-pub(crate) struct Hub {
+pub(crate) struct ConnectionGroup {
     pub(crate) router: Arc<Router>,
     pub(crate) config: Arc<Config>,
     /// Fires when nothing new is taken in.
@@ -30,49 +42,71 @@ pub(crate) struct Hub {
     stopping: AtomicBool,
     /// Whether a connection was refused since the last that was not.
     refused: AtomicBool,
+    /// Places for those that are told so.
+    telling: Arc<Semaphore>,
     /// By when what still runs is to end, once that is known.
     deadline: Mutex<Option<Instant>>,
     connections: Mutex<Connections>,
+    /// Memory of messages that are not complete yet.
+    pub(crate) incomplete: Arc<Incomplete>,
     /// How much there is that [`wait`](Self::wait) waits for.
     held: watch::Sender<usize>,
 }
 
 #[derive(Default)]
 struct Connections {
-    open: Slab<Arc<Link>>,
+    open: Slab<Member>,
     /// What the closed ones have done.
     past: Stats,
     accepted: u64,
 }
 
-/// Something that is not over yet.
-pub(crate) struct Held(Arc<Hub>);
+/// A member of the group.
+pub(crate) enum Member {
+    Connection(Arc<Connection>),
+    /// An HTTP connection, as far as it carries lone messages.
+    #[cfg(feature = "http")]
+    Lone(Arc<LoneOrigin>),
+}
 
-impl std::ops::Deref for Held {
-    type Target = Arc<Hub>;
+impl Member {
+    fn stats(&self) -> Stats {
+        match self {
+            Self::Connection(connection) => connection.stats(),
+            #[cfg(feature = "http")]
+            Self::Lone(origin) => origin.stats(),
+        }
+    }
+}
 
-    fn deref(&self) -> &Arc<Hub> {
+/// Keeps [`ConnectionGroup::wait`] waiting until it is dropped.
+pub(crate) struct GroupGuard(Arc<ConnectionGroup>);
+
+impl std::ops::Deref for GroupGuard {
+    type Target = Arc<ConnectionGroup>;
+
+    fn deref(&self) -> &Arc<ConnectionGroup> {
         &self.0
     }
 }
 
-impl Drop for Held {
+impl Drop for GroupGuard {
     fn drop(&mut self) {
         self.0.held.send_modify(|held| *held -= 1);
     }
 }
 
 /// A connection that is counted.
-pub(crate) struct Attended(Held, usize);
+pub(crate) struct Membership(GroupGuard, usize);
 
-impl Attended {
+impl Membership {
     #[cfg(feature = "http")]
-    pub(crate) fn hub(&self) -> &Hub {
+    pub(crate) fn hub(&self) -> &ConnectionGroup {
         &self.0
     }
 }
 
-impl Drop for Attended {
+impl Drop for Membership {
     fn drop(&mut self) {
         let Self(hub, key) = self;
         let mut connections = hub.lock();
@@ -82,16 +116,18 @@ impl Drop for Attended {
     }
 }
 
-impl Hub {
+impl ConnectionGroup {
     pub(crate) fn new(mut router: Router, config: Config) -> Arc<Self> {
         // What it serves elsewhere is bounded there.
-        router.outliving = Arc::default();
+        router.detached = Arc::default();
         Arc::new(Self {
             router: Arc::new(router),
+            incomplete: Incomplete::new(config.limits.incomplete),
             config: Arc::new(config),
             stop: CancellationToken::new(),
             stopping: AtomicBool::new(false),
             refused: AtomicBool::new(false),
+            telling: Arc::new(Semaphore::new(TOLD)),
             deadline: Mutex::default(),
             connections: Mutex::default(),
             held: watch::Sender::new(0),
@@ -99,13 +135,13 @@ impl Hub {
     }
 
     /// Lets [`wait`](Self::wait) wait until what is returned is dropped.
-    pub(crate) fn hold(self: &Arc<Self>) -> Held {
+    pub(crate) fn hold(self: &Arc<Self>) -> GroupGuard {
         self.held.send_modify(|held| *held += 1);
-        Held(Arc::clone(self))
+        GroupGuard(Arc::clone(self))
     }
 
     /// Runs a connection in a task of its own.
-    pub(crate) fn start(self: &Arc<Self>, transport: Box<dyn Transport>) -> Arc<Link> {
+    pub(crate) fn start(self: &Arc<Self>, transport: Box<dyn Transport>) -> Arc<Connection> {
         self.start_with(transport, Extensions::default())
     }
 
@@ -114,25 +150,27 @@ impl Hub {
         self: &Arc<Self>,
         transport: Box<dyn Transport>,
         extensions: Extensions,
-    ) -> Arc<Link> {
-        let attend = |link: &Arc<Link>| Some(self.attend(link));
+    ) -> Arc<Connection> {
+        let join = |connection: &Arc<Connection>| {
+            Some(self.join(Member::Connection(Arc::clone(connection))))
+        };
         let router = Arc::clone(&self.router);
         let config = Arc::clone(&self.config);
-        let link = connection::start(transport, router, config, None, extensions, attend);
+        let connection = connection::start(transport, router, config, None, extensions, join);
         if self.stop.is_cancelled() {
-            link.order(Order::Drain(self.deadline()));
+            connection.command(Command::Drain(self.deadline()));
         }
-        link
+        connection
     }
 
     /// Counts a connection until what is returned is dropped.
-    pub(crate) fn attend(self: &Arc<Self>, link: &Arc<Link>) -> Attended {
+    pub(crate) fn join(self: &Arc<Self>, member: Member) -> Membership {
         self.refused.store(false, Relaxed);
         let mut connections = self.lock();
         connections.accepted += 1;
-        let key = connections.open.insert(Arc::clone(link));
+        let key = connections.open.insert(member);
         drop(connections);
-        Attended(self.hold(), key)
+        Membership(self.hold(), key)
     }
 
     #[cfg(feature = "http")]
@@ -142,12 +180,49 @@ impl Hub {
 
     /// Logs that a connection was refused: the first of many aloud, since anybody can make
     /// more of them.
-    pub(crate) fn log_refused(&self, remote: Option<SocketAddr>) {
-        let why = "a connection was refused: too many";
+    pub(crate) fn log_refused(&self, remote: Option<SocketAddr>, reason: &str) {
         match self.refused.swap(true, Relaxed) {
-            false => tracing::warn!(target: "caudal", ?remote, "{why}"),
-            true => tracing::debug!(target: "caudal", ?remote, "{why}"),
+            false => tracing::warn!(target: "caudal", ?remote, reason, "a connection was refused"),
+            true => tracing::debug!(target: "caudal", ?remote, reason, "a connection was refused"),
         }
+    }
+
+    /// The reason why there is no room for a connection.
+    pub(crate) fn full(&self) -> String {
+        let limit = self.config.limits.connections;
+        format!("connections are limited to {limit} in all")
+    }
+
+    /// Runs what tells the client of such a connection why, for [`TELLING`] at most. If
+    /// [`TOLD`] are told already, it is dropped: refusals are bounded too.
+    pub(crate) fn tell_refused(&self, telling: impl Future<Output = ()> + Send + 'static) {
+        let Ok(place) = Arc::clone(&self.telling).try_acquire_owned() else {
+            return;
+        };
+        tokio::spawn(async move {
+            let _ = timeout(TELLING, telling).await;
+            drop(place);
+        });
+    }
+
+    /// Refuses a connection that is one too many, and tells its client so.
+    pub(crate) fn refuse(&self, mut transport: Box<dyn Transport>) {
+        let reason = self.full();
+        self.log_refused(None, &reason);
+        let mut error = JsonRpcError::new(-32_000, "Server overloaded");
+        if self.config.policy.error_detail == ErrorDetail::Full {
+            error = error.and_data(serde_json::json!({ "reason": reason }));
+        }
+        let mut out = BytesMut::new();
+        let framing = transport.framing();
+        let _ = framing.write(&mut out, |out| {
+            encode::error(out, Id::NULL, &error);
+            Ok::<_, Infallible>(())
+        });
+        self.tell_refused(async move {
+            let _ = poll_fn(|cx| transport.poll_send(cx, &mut out)).await;
+            poll_fn(|cx| transport.poll_close(cx)).await;
+        });
     }
 
     pub(crate) fn has_room(&self) -> bool {
@@ -157,8 +232,8 @@ impl Hub {
     pub(crate) fn stats(&self) -> Stats {
         let connections = self.lock();
         let mut stats = connections.past;
-        for (_, link) in &connections.open {
-            stats.add(&link.stats());
+        for (_, member) in &connections.open {
+            stats.add(&member.stats());
         }
         stats
     }
@@ -173,10 +248,16 @@ impl Hub {
 
     pub(crate) fn peers(&self) -> Vec<Peer> {
         let connections = self.lock();
-        let open = connections.open.iter().map(|(_, link)| link);
-        // Those of single POSTs lead nowhere.
-        let open = open.filter(|link| !link.is_over());
-        open.map(Peer::of).collect()
+        let open = connections
+            .open
+            .iter()
+            .filter_map(|(_, member)| match member {
+                Member::Connection(connection) if !connection.is_closed() => {
+                    Some(Peer::of(Caller::Connection(Arc::clone(connection))))
+                }
+                _ => None,
+            });
+        open.collect()
     }
 
     /// Takes nothing new in, and ends what there is: when it is done, or at the
@@ -186,8 +267,12 @@ impl Hub {
         *lock(&self.deadline) = Some(deadline);
         self.stopping.store(true, Relaxed);
         self.stop.cancel();
-        for peer in self.peers() {
-            peer.link().order(Order::Drain(deadline));
+        for (_, member) in &self.lock().open {
+            match member {
+                Member::Connection(connection) => connection.command(Command::Drain(deadline)),
+                #[cfg(feature = "http")]
+                Member::Lone(_) => {}
+            }
         }
         self.wait().await;
     }

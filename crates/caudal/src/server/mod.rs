@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use caudal_core::Framing;
 
-use self::group::{Held, Hub};
+use self::group::{ConnectionGroup, GroupGuard};
 #[cfg(feature = "http")]
 use super::http;
 use super::transport;
 use crate::config::Config;
+use crate::connection::incomplete::Share;
 use crate::endpoint::{Address, Endpoint, EndpointError};
 use crate::error::Error;
 use crate::observe::stats::Stats;
@@ -116,8 +117,9 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
     let (local, listener) = match endpoint.address() {
         Address::Stdio => {
             let stdio = transport::stdio(framing, max_message).map_err(failed)?;
-            let hub = Hub::new(router, config);
-            hub.start(Box::new(stdio));
+            let hub = ConnectionGroup::new(router, config);
+            let share = Share::of_connection(&hub.incomplete);
+            hub.start(Box::new(stdio.with_share(share)));
             return Ok(Server::new(endpoint, hub));
         }
         Address::Tcp { host, port } => {
@@ -138,7 +140,7 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
         }
         _ => return Err(Error::not_built_in(&endpoint, "served")),
     };
-    let hub = Hub::new(router, config);
+    let hub = ConnectionGroup::new(router, config);
     tokio::spawn(accept(hub.hold(), listener, framing));
     Ok(Server::new(local, hub))
 }
@@ -150,7 +152,7 @@ async fn listen_http(
     config: Config,
     options: http::Options,
 ) -> Result<Server, Error> {
-    let hub = Hub::new(router, config);
+    let hub = ConnectionGroup::new(router, config);
     let failed = |cause| Error::Listen {
         endpoint: Box::new(endpoint.clone()),
         cause,
@@ -167,16 +169,16 @@ async fn listen_http(
 }
 
 /// Takes connections in until it is told to stop.
-async fn accept(hub: Held, listener: Listener, framing: Framing) {
+async fn accept(hub: GroupGuard, listener: Listener, framing: Framing) {
     let limit = hub.config.policy.max_message;
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept(framing, limit) => accepted,
+            accepted = listener.accept(framing, limit, Share::of_connection(&hub.incomplete)) => accepted,
             () = hub.stop.cancelled() => break,
         };
         match accepted {
             Ok(transport) if hub.has_room() => drop(hub.start(transport)),
-            Ok(_) => hub.log_refused(None),
+            Ok(transport) => hub.refuse(transport),
             Err(error) => transport::accept_failed(&error).await,
         }
     }
@@ -208,11 +210,11 @@ async fn accept(hub: Held, listener: Listener, framing: Framing) {
 #[derive(Clone)]
 pub struct Server {
     endpoint: Arc<Endpoint>,
-    hub: Arc<Hub>,
+    hub: Arc<ConnectionGroup>,
 }
 
 impl Server {
-    fn new(endpoint: Endpoint, hub: Arc<Hub>) -> Self {
+    fn new(endpoint: Endpoint, hub: Arc<ConnectionGroup>) -> Self {
         let endpoint = Arc::new(endpoint);
         Self { endpoint, hub }
     }

@@ -16,7 +16,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use bytes::BytesMut;
-use caudal_core::{CloseReason, FrameError, Framing, RequestId};
+use caudal_core::{CallError, CloseReason, FrameError, Framing, RequestId};
+
+use crate::connection::incomplete::Share;
 
 pub(crate) use child::GRACE;
 pub use child::{Child, ExitError, Stderr};
@@ -46,9 +48,9 @@ pub trait Transport: Send + Unpin + 'static {
     /// read though more may have been sent is [`ReceiveError::Closed`].
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>>;
 
-    /// The first bytes of a frame that was too large, when
+    /// The first bytes of a frame that was skipped, when
     /// [`poll_receive`](Self::poll_receive) has just returned
-    /// [`FrameError::TooLarge`]: by them an answer finds the call that it was meant
+    /// [`FrameError::TooLarge`] or [`FrameError::Overloaded`]: by them an answer finds the call that it was meant
     /// for. If they are not known, none.
     fn skipped(&self) -> &[u8] {
         &[]
@@ -147,11 +149,19 @@ pub trait Transport: Send + Unpin + 'static {
 pub enum ReceiveError {
     /// The bytes could not be cut into frames; [`FrameError::is_fatal`] says
     /// whether the next one can be found. The other side is told, unless it was an
-    /// answer that is too large: then the call fails that it was meant for.
+    /// answer that is too large or refused: then the call fails that it was meant for.
     Frame(FrameError),
-    /// The same, and no other frame can follow. The other side is told, and the
-    /// connection ends.
+    /// The same, and no other frame can follow. The other side is told, unless it was an
+    /// answer that is too large, and the connection ends.
     Fatal(FrameError),
+    /// One call of ours has failed, and nothing else: the transport has found out why, and
+    /// no answer will come. An id that no call waits for is ignored.
+    CallFailed {
+        /// Id of the call, as it was sent.
+        id: RequestId,
+        /// Failure of the call.
+        error: CallError,
+    },
     /// A message was passed over that could not be read, and the next one can be. It is
     /// counted as [`dropped`](crate::Stats::dropped); the other side is not told.
     Dropped,
@@ -209,14 +219,19 @@ impl Listener {
         &self,
         framing: Framing,
         max_message: usize,
+        share: Share,
     ) -> io::Result<Box<dyn Transport>> {
-        match self {
+        Ok(match self {
             Self::Tcp(listener) => {
                 let (stream, remote) = listener.accept().await?;
-                Ok(Box::new(tcp::stream(stream, remote, framing, max_message)?))
+                let stream = tcp::stream(stream, remote, framing, max_message)?;
+                Box::new(stream.with_share(share))
             }
-            Self::Unix(listener) => Ok(Box::new(listener.accept(framing, max_message).await?)),
-        }
+            Self::Unix(listener) => {
+                let stream = listener.accept(framing, max_message).await?;
+                Box::new(stream.with_share(share))
+            }
+        })
     }
 }
 

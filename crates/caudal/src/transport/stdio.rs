@@ -28,6 +28,7 @@ use tokio::net::unix::pipe;
 
 use super::stream::Stream;
 use super::{ReceiveError, Transport};
+use crate::connection::incomplete::Share;
 
 /// Takes standard input and output for a connection, and puts them back when it ends.
 /// Where stdout is a socket, it has been shut down then, and takes nothing more.
@@ -52,6 +53,14 @@ pub struct Stdio {
     stream: Stream<tokio::io::Join<Input, Output>>,
     /// After the stream: it is put back when the stream is gone.
     _kept: Kept,
+}
+
+impl Stdio {
+    /// Counts the memory of messages that are not whole as a part of what a server has.
+    pub(crate) fn with_share(mut self, share: Share) -> Self {
+        self.stream = self.stream.with_share(share);
+        self
+    }
 }
 
 /// The two descriptors as they were.

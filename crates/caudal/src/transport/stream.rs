@@ -13,6 +13,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::{ReceiveError, Transport};
 use crate::connection::buffers;
+use crate::connection::incomplete::Share;
 
 /// Frames over a byte stream: a socket, a pair of pipes, a serial line, a TLS
 /// session.
@@ -38,6 +39,10 @@ pub struct Stream<S> {
     ended: bool,
     needs_flush: bool,
     received: u64,
+    /// Memory of an unfinished frame that the server counts,
+    share: Share,
+    /// and the most bytes that a frame has.
+    max_message: usize,
     remote: Option<String>,
     /// Whether what is unread when it is closed undoes what was sent.
     resets: bool,
@@ -62,6 +67,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
             ended: false,
             needs_flush: false,
             received: 0,
+            share: Share::default(),
+            max_message,
             remote: None,
             resets: false,
             lingers: None,
@@ -72,6 +79,12 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
     #[must_use]
     pub fn with_remote(mut self, remote: impl Into<String>) -> Self {
         self.remote = Some(remote.into());
+        self
+    }
+
+    /// Counts the memory of frames that are not whole as a part of what a server has.
+    pub(super) fn with_share(mut self, share: Share) -> Self {
+        self.share = share;
         self
     }
 
@@ -108,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
     }
 
     /// Reads once; `false` at the end of the stream.
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, ReceiveError>> {
         let buffer = self.frames.buffer_mut();
         if buffer.capacity() == 0 {
             let mut pooled = buffers::take();
@@ -116,20 +129,62 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
         }
         let buffer = self.frames.buffer_mut();
         if buffer.capacity() - buffer.len() < ROOM {
-            buffer.reserve(buffers::SIZE);
+            match buffer.len() <= buffers::SIZE {
+                true => buffer.reserve(buffers::SIZE),
+                false => grow(buffer, self.max_message),
+            }
         }
         let read = pin!(self.io.read_buf(buffer)).poll(cx);
         if read.is_pending() {
             let mut nothing = BytesMut::new();
             if self.frames.swap_buffer(&mut nothing) {
                 buffers::give(nothing);
+                self.share.set(0);
+            } else {
+                self.rest_amid_frame()?;
             }
         }
-        read.map_ok(|bytes| {
+        read.map_err(Into::into).map_ok(|bytes| {
             self.received += bytes as u64;
             bytes > 0
         })
     }
+
+    /// Counts what a frame takes whose rest may take long.
+    ///
+    /// # Errors
+    /// The server has no room for it, and it is skipped.
+    #[cold]
+    fn rest_amid_frame(&mut self) -> Result<(), ReceiveError> {
+        let buffer = self.frames.buffer_mut();
+        match buffer.len() <= buffers::SIZE {
+            true => buffers::fit(buffer),
+            false => buffers::front(buffer),
+        }
+        if self.share.set(buffer.capacity()) {
+            return Ok(());
+        }
+        let refused = self.frames.refuse();
+        self.share.set(0);
+        Ok(refused?)
+    }
+}
+
+/// Makes room to read into behind the beginning of a large frame: for as much again, and no
+/// more than such a frame can take.
+#[cold]
+fn grow(buffer: &mut BytesMut, max_message: usize) {
+    if buffer.try_reclaim(ROOM) {
+        return;
+    }
+    let have = buffer.len();
+    let most = max_message.saturating_add(buffers::SIZE);
+    let room = have.saturating_mul(2).min(most).max(have + ROOM);
+    // Exactly so much: a buffer that grows by itself takes more.
+    let mut larger = BytesMut::with_capacity(room);
+    larger.extend_from_slice(buffer);
+    buffer.clear();
+    buffers::give(std::mem::replace(buffer, larger));
 }
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for Stream<S> {

@@ -1,28 +1,37 @@
-//! What a response means for the calls that wait for it.
+//! Responses, and the calls that wait for them.
 //!
-//! A call whose request was answered with anything but JSON-RPC must end too: it
-//! gets an error that says what came instead. See [`fault`](super::fault).
+//! A call whose request was answered with anything but JSON-RPC must end too: it fails
+//! with an error that says what came instead.
 
 use std::collections::{HashSet, VecDeque};
 
-use bytes::{Bytes, BytesMut};
-use caudal_core::{ErrorObject, Id, InvalidKind, Message, Policy, RequestId, decode, encode};
+use bytes::Bytes;
+use caudal_core::{CallError, Id, InvalidKind, Message, Policy, RequestId, decode};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use serde_json::value::RawValue;
 
-use super::fault::Fault;
-use super::refusal::Advice;
+use super::error::RequestError;
+use super::status::{Advice, status_error};
+
+/// Result of a request for the connection's task.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// A message of the server.
+    Message(Bytes),
+    /// A call that failed without one.
+    Failed { id: RequestId, error: CallError },
+}
 
 /// The calls of one message that wait for an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     first: Option<RequestId>,
-    /// Those of a batch.
+    /// Calls of a batch.
     rest: Vec<RequestId>,
-    /// What went wrong when there was no call to fail.
-    fault: Option<Box<Fault>>,
-    /// What the head of the response says about what to do.
+    /// Failure of the message, if there was no call to fail.
+    rejection: Option<Box<RequestError>>,
+    /// Headers of the response that say what to do instead.
     advice: Advice,
 }
 
@@ -52,7 +61,7 @@ impl Calls {
         self.first.is_none() && self.rest.is_empty()
     }
 
-    /// The only one, if it is not a batch.
+    /// The only call, if it is not a batch.
     pub(crate) fn only(&self) -> Option<&RequestId> {
         self.first.as_ref()
     }
@@ -62,17 +71,7 @@ impl Calls {
         self.advice = Advice::of(status, headers);
     }
 
-    /// Nobody waits for this one any more; whether it was here.
-    pub(crate) fn forget(&mut self, id: &RequestId) -> bool {
-        if self.first.as_ref() == Some(id) {
-            self.first = None;
-            return true;
-        }
-        let place = self.rest.iter().position(|own| own == id);
-        place.map(|place| self.rest.swap_remove(place)).is_some()
-    }
-
-    /// The same for all that are in a set, which are taken out of it.
+    /// Drops the calls that are in a set, and takes them out of it.
     pub(crate) fn forget_gone(&mut self, gone: &mut HashSet<RequestId>) {
         if !gone.is_empty() {
             self.first.take_if(|id| gone.remove(id));
@@ -80,8 +79,7 @@ impl Calls {
         }
     }
 
-    /// All of them.
-    #[cfg(feature = "session")]
+    /// Ids of all calls.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &RequestId> {
         self.first.iter().chain(&self.rest)
     }
@@ -100,53 +98,45 @@ impl Calls {
         self.first.take().into_iter().chain(self.rest.drain(..))
     }
 
-    /// Ends all of them with an error.
-    pub(crate) fn fail(&mut self, fault: &Fault, frames: &mut VecDeque<Bytes>) {
+    /// Fails all calls with the same error.
+    pub(crate) fn fail(&mut self, error: &RequestError, frames: &mut VecDeque<Received>) {
         if self.is_empty() {
-            self.keep(fault.clone());
+            self.reject(error.clone());
         }
         for id in self.drain() {
-            let mut frame = BytesMut::new();
-            encode::error(&mut frame, &id, &fault.error);
-            frames.push_back(frame.freeze());
+            let error = error.call_error();
+            frames.push_back(Received::Failed { id, error });
         }
     }
 
-    /// The same for those that are left, if any is.
-    pub(crate) fn fail_unanswered(&mut self, fault: &Fault, frames: &mut VecDeque<Bytes>) {
+    /// Fails the calls that are left, if any is.
+    pub(crate) fn fail_unanswered(
+        &mut self,
+        error: &RequestError,
+        frames: &mut VecDeque<Received>,
+    ) {
         if !self.is_empty() {
-            self.fail(fault, frames);
+            self.fail(error, frames);
         }
     }
 
-    fn keep(&mut self, fault: Fault) {
-        let error = &fault.error;
-        tracing::warn!(target: "caudal", %error, "a message was not accepted");
-        self.fault = Some(Box::new(fault));
+    /// Keeps the failure of a message that no call waits for.
+    fn reject(&mut self, error: RequestError) {
+        tracing::warn!(target: "caudal", ?error, "a message was not accepted");
+        self.rejection = Some(Box::new(error));
     }
 
-    /// Why a message that no call waits for was not accepted.
-    pub(crate) fn take_fault(&mut self) -> Option<Box<Fault>> {
-        self.fault.take()
+    /// Takes the failure of a message that no call waits for.
+    pub(crate) fn take_rejection(&mut self) -> Option<Box<RequestError>> {
+        self.rejection.take()
     }
 
-    fn fail_as_told(&mut self, error: &ErrorObject<'_>, frames: &mut VecDeque<Bytes>) {
-        if self.is_empty() {
-            self.keep(Fault::told(error));
-        }
-        for id in self.drain() {
-            let mut frame = BytesMut::new();
-            encode::error_raw(&mut frame, &id, error);
-            frames.push_back(frame.freeze());
-        }
-    }
-
-    /// Passes a message of the server on; `false` if it is none.
+    /// Passes a message of the server on; returns false if it is none.
     pub(crate) fn take(
         &mut self,
         text: &Bytes,
         policy: &Policy,
-        frames: &mut VecDeque<Bytes>,
+        frames: &mut VecDeque<Received>,
     ) -> bool {
         match decode(text, policy) {
             Message::Response(response) if response.id.is_null() => {
@@ -154,7 +144,7 @@ impl Calls {
                 let Err(error) = &response.outcome else {
                     return false;
                 };
-                self.fail_as_told(error, frames);
+                self.fail(&RequestError::Remote(error.clone().into()), frames);
                 return true;
             }
             Message::Response(response) => self.answered(response.id, policy),
@@ -172,7 +162,7 @@ impl Calls {
             }
             _ => {}
         }
-        frames.push_back(text.clone());
+        frames.push_back(Received::Message(text.clone()));
         true
     }
 
@@ -186,25 +176,27 @@ impl Calls {
         }
     }
 
-    /// Passes on those entries of a batch that are messages, each on its own;
-    /// `false` if none is.
+    /// Passes on the entries of a batch that are messages, each on its own; returns false
+    /// if none is.
     fn take_good(
         &mut self,
         text: &Bytes,
         entries: &[Message<'_>],
         policy: &Policy,
-        frames: &mut VecDeque<Bytes>,
+        frames: &mut VecDeque<Received>,
     ) -> bool {
         let texts: Vec<&RawValue> = serde_json::from_slice(text).unwrap_or_default();
         let mut good = false;
-        for (entry, text_of_it) in entries.iter().zip(texts) {
+        for (entry, entry_text) in entries.iter().zip(texts) {
             if !is_message(entry) {
                 tracing::warn!(target: "caudal", "an entry of a batch that is no message");
                 continue;
             }
             good = true;
             self.take_entries(std::slice::from_ref(entry), policy);
-            frames.push_back(text.slice_ref(text_of_it.get().as_bytes()));
+            frames.push_back(Received::Message(
+                text.slice_ref(entry_text.get().as_bytes()),
+            ));
         }
         good
     }
@@ -215,36 +207,34 @@ impl Calls {
         status: StatusCode,
         text: &Bytes,
         policy: &Policy,
-        frames: &mut VecDeque<Bytes>,
+        frames: &mut VecDeque<Received>,
     ) {
-        let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        let tells = self.is_empty();
+        let refused = matches!(status.as_u16(), 401 | 403 | 407);
+        let is_notification = self.is_empty();
         // Whatever the status, a JSON-RPC answer says more.
         let taken = !refused && !text.is_empty() && self.take(text, policy, frames);
         let silent = text.is_empty() && status.is_success() && self.is_empty();
-        if tells && taken && is_failure(status) && self.fault.is_none() {
+        let advice = std::mem::take(&mut self.advice);
+        if is_notification && taken && is_failure(status) && self.rejection.is_none() {
             // No call hears what it says.
-            let fault = match decode(text, policy) {
-                Message::Response(response) => response.outcome.err().map(|e| Fault::told(&e)),
+            let error = match decode(text, policy) {
+                Message::Response(response) => response.outcome.err(),
                 _ => None,
             };
-            let advice = std::mem::take(&mut self.advice);
-            self.keep(fault.unwrap_or_else(|| Fault::status(status, text, advice)));
-        }
-        if !self.is_empty() || !(taken || silent) {
-            let advice = std::mem::take(&mut self.advice);
-            let fault = Fault::status(status, text, advice);
-            // Of another one the status says it.
-            let fault = match status.is_success() {
-                true => fault.because(&no_answer(text, policy)),
-                false => fault,
-            };
-            self.fail(&fault, frames);
+            self.reject(match error {
+                Some(error) => RequestError::Remote(error.into()),
+                None => RequestError::Status(status_error(status, text, advice)),
+            });
+        } else if !self.is_empty() || !(taken || silent) {
+            let mut error = status_error(status, text, advice);
+            // Any other status says it.
+            error.reason = status.is_success().then(|| no_answer(text, policy));
+            self.fail(&RequestError::Status(error), frames);
         }
     }
 }
 
-/// Why a body does not answer the call that it came for.
+/// Describes why a body does not answer the call that it came for.
 fn no_answer(text: &[u8], policy: &Policy) -> String {
     if text.is_empty() {
         return "the body is empty".to_owned();
@@ -267,18 +257,13 @@ fn owned(id: Id<'_>) -> Option<RequestId> {
     id.to_request_id().ok().flatten()
 }
 
-/// Whether an entry of a batch can be passed on: what cannot be read, but is an
-/// answer, ends its call.
+/// Returns true if an entry of a batch can be passed on. An answer that cannot be read can
+/// be: it ends its call.
 fn is_message(entry: &Message<'_>) -> bool {
     !matches!(entry, Message::Invalid(invalid) if invalid.kind != InvalidKind::Response)
 }
 
-/// The events ended without the answer.
-#[derive(Debug, thiserror::Error)]
-#[error("the response ended before the answer")]
-pub(crate) struct Unfinished;
-
-/// Whether a response consists of events.
+/// Returns true if a response is a stream of events.
 pub(crate) fn is_events(headers: &HeaderMap) -> bool {
     let kind = headers
         .get(CONTENT_TYPE)
@@ -289,6 +274,7 @@ pub(crate) fn is_events(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
     use std::io;
 
     use caudal_core::{JsonRpcError, OldResponses};
@@ -307,8 +293,15 @@ mod tests {
         let text = Bytes::from_static(text.as_bytes());
         calls.settle(status, &text, policy, &mut frames);
         assert!(calls.is_empty());
-        let text = |frame: Bytes| String::from_utf8(frame.to_vec()).unwrap();
-        frames.into_iter().map(text).collect()
+        frames.into_iter().map(shown).collect()
+    }
+
+    /// A message as it is, or a failed call with its error.
+    fn shown(received: Received) -> String {
+        match received {
+            Received::Message(text) => String::from_utf8(text.to_vec()).unwrap(),
+            Received::Failed { id, error } => format!("{id}: {error:?}"),
+        }
     }
 
     const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"a"}"#;
@@ -327,8 +320,8 @@ mod tests {
     fn an_error_without_an_id_ends_the_call_that_it_answers() {
         let error =
             r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"m","data":[1]},"id":null}"#;
-        let own = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"m","data":[1]}}"#;
-        assert_eq!(settle(CALL, 413, error), [own]);
+        let told = CallError::Remote(JsonRpcError::with_data(-32600, "m", json!([1])));
+        assert_eq!(settle(CALL, 413, error), [format!("7: {told:?}")]);
         assert_eq!(settle(BATCH, 200, error).len(), 2);
         assert_eq!(settle(TELL, 200, error).len(), 0);
     }
@@ -344,16 +337,13 @@ mod tests {
         ] {
             let frames = settle(CALL, 200, text);
             assert_eq!(frames.len(), 1, "{text}");
-            assert!(
-                frames[0].contains(r#""id":7"#) && frames[0].contains("-32010"),
-                "{frames:?}"
-            );
+            assert!(frames[0].starts_with("7: UnexpectedResponse"), "{frames:?}");
         }
         let other = settle(CALL, 200, r#"{"jsonrpc":"2.0","id":8,"result":1}"#);
         assert_eq!(other.len(), 2);
         let half = settle(BATCH, 200, r#"[{"jsonrpc":"2.0","id":7,"result":1}]"#);
         assert_eq!(half.len(), 2);
-        assert!(half[1].contains(r#""id":"x""#), "{half:?}");
+        assert!(half[1].starts_with("\"x\": "), "{half:?}");
     }
 
     #[test]
@@ -367,7 +357,7 @@ mod tests {
             let both = settle(BATCH, 200, text);
             assert_eq!(both.len(), 2, "{both:?}");
             assert_eq!(both[0], good);
-            assert!(both[1].contains(r#""id":"x""#) && both[1].contains("-32010"));
+            assert!(both[1].starts_with("\"x\": UnexpectedResponse"), "{both:?}");
         }
         assert_eq!(settle(BATCH, 200, "[5,6]").len(), 2);
     }
@@ -376,6 +366,19 @@ mod tests {
     fn nothing_is_made_up_for_a_notification() {
         for (status, text) in [(204, ""), (202, ""), (200, ""), (500, "x"), (401, "")] {
             assert_eq!(settle(TELL, status, text).len(), 0, "{status}");
+        }
+    }
+
+    /// The cause within the reason that a rejected notification is for the end.
+    fn cause(error: RequestError) -> io::Error {
+        let reason = error.close_reason();
+        let cause: &io::Error = reason.source().unwrap().downcast_ref().unwrap();
+        match cause
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<JsonRpcError>())
+        {
+            Some(error) => io::Error::new(cause.kind(), error.clone()),
+            None => cause.kind().into(),
         }
     }
 
@@ -400,8 +403,8 @@ mod tests {
             let status = StatusCode::from_u16(status).unwrap();
             let text = Bytes::from_static(text.as_bytes());
             calls.settle(status, &text, &Policy::default(), &mut VecDeque::new());
-            let fault = calls.take_fault().map(|fault| io::Error::from(*fault));
-            assert_eq!(fault.map(|fault| fault.kind()), kept, "{status} {text:?}");
+            let kind = calls.take_rejection().map(|error| cause(*error).kind());
+            assert_eq!(kind, kept, "{status} {text:?}");
         }
     }
 
@@ -413,8 +416,8 @@ mod tests {
         let status = StatusCode::PAYLOAD_TOO_LARGE;
         let text = Bytes::from_static(text.as_bytes());
         calls.settle(status, &text, &Policy::default(), &mut VecDeque::new());
-        let fault = io::Error::from(*calls.take_fault().unwrap());
-        let error = fault.get_ref().unwrap().downcast_ref::<JsonRpcError>();
+        let cause = cause(*calls.take_rejection().unwrap());
+        let error = cause.get_ref().unwrap().downcast_ref::<JsonRpcError>();
         let told = JsonRpcError::with_data(-32600, "m", json!([1]));
         assert_eq!(error, Some(&told));
     }
@@ -431,20 +434,21 @@ mod tests {
             assert_eq!(settle_by(&old, CALL, 200, answer), [answer]);
             let strict = settle(CALL, 200, answer);
             assert_eq!(strict.len(), 2, "{strict:?}");
-            assert!(strict[1].contains("-32010"), "{strict:?}");
+            assert!(strict[1].contains("UnexpectedResponse"), "{strict:?}");
         }
         // It says what was wrong with the request, and has no id to say with which.
         let error =
             r#"{"jsonrpc":"2.0","id":null,"result":null,"error":{"code":1,"message":"no"}}"#;
-        let own = r#"{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}"#;
-        assert_eq!(settle_by(&old, CALL, 500, error), [own]);
+        let own = settle_by(&old, CALL, 500, error);
+        let told = CallError::Remote(JsonRpcError::new(1, "no"));
+        assert_eq!(own, [format!("7: {told:?}")]);
         let strict = settle(CALL, 500, error);
-        assert!(strict[0].contains("-32010"), "{strict:?}");
+        assert!(strict[0].contains("UnexpectedResponse"), "{strict:?}");
     }
 
     #[test]
     fn who_is_not_let_in_can_tell() {
         let frames = settle(CALL, 401, r#"{"jsonrpc":"2.0","id":7,"result":1}"#);
-        assert!(frames[0].contains("-32011") && frames[0].contains("HTTP 401 Unauthorized"));
+        assert!(frames[0].starts_with("7: Refused"), "{frames:?}");
     }
 }

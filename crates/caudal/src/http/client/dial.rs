@@ -13,7 +13,7 @@ use crate::endpoint::Target;
 use crate::http::options::Secret;
 use crate::transport::tcp;
 
-/// How a client speaks to an HTTP server; see
+/// Options of an HTTP client; see
 /// [`Connect::http`](crate::Connect::http).
 ///
 /// ```
@@ -27,20 +27,19 @@ use crate::transport::tcp;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ClientOptions {
-    /// Sent with every request, in the place of what would be sent under these names
-    /// otherwise: `Authorization` here counts more than a token, and `Host` more than
-    /// what the URL says.
+    /// Headers of every request. They replace those that would be sent otherwise:
+    /// `Authorization` the token, and `Host` the one of the URL.
     pub headers: HeaderMap,
-    /// Sent as `Authorization: Bearer …`.
+    /// Token that is sent as `Authorization: Bearer …`.
     pub token: Option<Secret>,
-    /// Which servers are believed: those that the system believes, by default.
+    /// Trusted servers; those that the system trusts, by default.
     #[cfg(feature = "tls")]
     pub tls: crate::tls::ClientTls,
-    /// How many connections single requests may use at once; further ones wait. In a
-    /// session, how many calls may wait for their POST's response at once, where a
-    /// server answers there.
+    /// Maximum number of connections for single requests; further requests wait. In a
+    /// session, the maximum number of calls that wait for the response to their POST, where
+    /// a server answers there.
     pub connections: usize,
-    /// The header that carries the id of a session.
+    /// Header that carries the id of a session.
     pub session_header: HeaderName,
 }
 
@@ -77,7 +76,7 @@ pub(crate) enum Socket {
 /// Opens a socket to the host of a URL.
 pub(crate) async fn dial(target: &Target<'_>, options: &ClientOptions) -> io::Result<Socket> {
     let socket = TcpStream::connect((target.host, target.port)).await?;
-    dress(socket, target, options).await
+    secure(socket, target, options).await
 }
 
 /// Opens a socket to an address that has been looked up and checked. The host of the
@@ -89,11 +88,11 @@ pub(crate) async fn dial_at(
     options: &ClientOptions,
 ) -> io::Result<Socket> {
     let socket = TcpStream::connect(address).await?;
-    dress(socket, target, options).await
+    secure(socket, target, options).await
 }
 
-/// Makes of a socket what the URL asks for.
-async fn dress(
+/// Secures a socket, if the URL asks for it.
+async fn secure(
     socket: TcpStream,
     target: &Target<'_>,
     options: &ClientOptions,

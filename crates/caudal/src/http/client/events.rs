@@ -8,24 +8,24 @@ use bytes::{Buf, Bytes};
 /// An event.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// What it is called; empty for an ordinary message.
+    /// Name of the event; empty for an ordinary message.
     pub(crate) name: String,
-    /// Its own id, if it has one.
+    /// Id of the event, if it has one.
     pub(crate) id: Option<String>,
     /// Empty if it only sets the id.
     pub(crate) data: Bytes,
 }
 
-/// An event, or one of its lines, is longer than a message may be. Who goes on is
-/// given the next one; of this one only its id, if it has one.
+/// An event, or one of its lines, is longer than a message may be. A reader that goes on
+/// gets the next event, and of this one only its id, if it has one.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event is longer than {limit} bytes")]
 pub(crate) struct TooLong {
     pub(crate) limit: usize,
-    /// What it is called, if that was said before,
+    /// Name of the event, if that came before.
     #[cfg_attr(not(feature = "sse"), allow(dead_code, reason = "nobody goes on"))]
     pub(crate) name: String,
-    /// and the first bytes of its data.
+    /// First bytes of its data.
     #[cfg_attr(not(feature = "sse"), allow(dead_code, reason = "nobody goes on"))]
     pub(crate) head: Vec<u8>,
 }
@@ -40,23 +40,23 @@ pub(crate) struct Parser {
     name: String,
     id: Option<String>,
     retry: Option<u64>,
-    /// Whether the last line ended with CR, so that LF may belong to it.
+    /// True if the last line ended with CR, so that LF may belong to it.
     after_cr: bool,
     begun: bool,
-    /// Whether the event is too long, so that its data is passed over.
+    /// True if the event is too long, so that its data is passed over.
     skipping: bool,
 }
 
-/// The longest name of a field with what delimits it: `retry: `.
+/// Length of the longest name of a field with its delimiter: `retry: `.
 const FIELD: usize = 7;
-/// Names and ids that are longer are passed over.
+/// Maximum length of names and ids; longer ones are passed over.
 const NAME: usize = 256;
-/// So much of an event that is too long is kept: an id within may have 1 KiB.
+/// Bytes that are kept of an event that is too long: an id within may have 1 KiB.
 const HEAD: usize = 2 << 10;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 impl Parser {
-    /// For events of at most `limit` bytes.
+    /// Creates a parser for events of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -72,8 +72,7 @@ impl Parser {
         }
     }
 
-    /// How many milliseconds the server wants a client to wait before it comes
-    /// back.
+    /// Milliseconds that the server wants a client to wait before it comes back.
     #[cfg_attr(
         not(any(feature = "sse", test)),
         expect(dead_code, reason = "nobody comes back")

@@ -1,27 +1,25 @@
 //! The client's side of HTTP.
 //!
 //! ```text
-//! exchange   the transport: a POST of each message, many at once
-//!   ├→ lane      one connection, and the exchange that is under way on it
-//!   ├→ wake      which lanes are worth a look
-//!   └→ answer    what a response means for the calls that wait for it
-//! refusal    a response that is no answer
-//! origin     the server: dialled, and what every request says
+//! post       the transport of single requests: a POST of each message, many at once
+//!   ├→ pool      connections to the server, also for sessions
+//!   │    └→ origin   the server: dialled, and the headers of every request
+//!   └→ read      a response, whole or as events
+//!        └→ answer   the calls of a message, and the messages in its response
+//! error      failures of requests
+//! status     responses that are no answer
 //! events     server-sent events, cut out of bytes
-//! pool       connections for sessions
 //! ```
 
 pub(crate) mod answer;
 pub(crate) mod dial;
+pub(crate) mod error;
 pub(crate) mod events;
-mod exchange;
-pub mod fault;
-mod lane;
 pub(crate) mod origin;
-#[cfg(feature = "session")]
 pub(crate) mod pool;
-pub(crate) mod refusal;
-mod wake;
+mod post;
+pub(crate) mod read;
+pub(crate) mod status;
 
 use std::io;
 use std::io::BufRead;
@@ -33,8 +31,9 @@ use super::ClientOptions;
 use crate::config::Config;
 use crate::endpoint::Target;
 use crate::transport::Transport;
-use exchange::Exchanges;
 use origin::Origin;
+use pool::Pool;
+use post::PostTransport;
 
 /// A transport that makes a POST of each message.
 ///
@@ -45,13 +44,14 @@ pub(crate) async fn connect(
     config: &Config,
 ) -> io::Result<Box<dyn Transport>> {
     let origin = Arc::new(Origin::new(target, options)?);
-    let sender = Arc::clone(&origin).dial().await?;
-    Ok(Box::new(Exchanges::new(origin, sender, config)))
+    let pool = Pool::new(Arc::clone(&origin));
+    pool.dial().await?;
+    Ok(Box::new(PostTransport::new(origin, pool, config)))
 }
 
 /// Cuts the first line off, without its end.
 pub(crate) fn cut_line(out: &mut BytesMut) -> Bytes {
-    /// What is larger is worth more than a copy.
+    /// Lines up to this size are copied, so that the buffer can be used again.
     const COPIED: usize = 16 << 10;
     let length = (&out[..]).skip_until(b'\n').unwrap_or(out.len());
     let end = match out.get(length.wrapping_sub(1)) {

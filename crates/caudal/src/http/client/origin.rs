@@ -1,4 +1,4 @@
-//! A server: how it is reached, and what every request to it says.
+//! A server: its address, and the headers of every request to it.
 
 use std::error::Error;
 use std::io;
@@ -18,7 +18,7 @@ use crate::http::{Body, ClientOptions};
 /// Sends requests over one connection, one after the other.
 pub(crate) type Sender = http1::SendRequest<Body>;
 
-/// A server: how it is reached, and what every request to it says.
+/// A server: its address, and the headers of every request to it.
 pub(crate) struct Origin {
     secure: bool,
     host: String,
@@ -27,13 +27,13 @@ pub(crate) struct Origin {
     path: String,
     uri: Uri,
     options: ClientOptions,
-    /// What every request has.
+    /// Headers of requests without a body.
     #[cfg(feature = "session")]
     all: HeaderMap,
-    /// What a POST has.
+    /// Headers of a POST.
     post: HeaderMap,
-    /// Whether the last connection ended by something that is not HTTP.
-    strange: AtomicBool,
+    /// True if the last connection ended by something that is not HTTP.
+    not_http: AtomicBool,
 }
 
 impl Origin {
@@ -72,7 +72,7 @@ impl Origin {
             #[cfg(feature = "session")]
             all,
             post,
-            strange: AtomicBool::new(false),
+            not_http: AtomicBool::new(false),
         })
     }
 
@@ -98,7 +98,7 @@ impl Origin {
         let (sender, connection) = made.map_err(io::Error::other)?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                self.strange.store(is_not_http(&error), Relaxed);
+                self.not_http.store(is_not_http(&error), Relaxed);
                 tracing::debug!(target: "caudal", %error, "a connection ended");
             }
         });
@@ -107,14 +107,14 @@ impl Origin {
 
     /// The server has answered, and so it speaks HTTP.
     pub(crate) fn answered(&self) {
-        self.strange.store(false, Relaxed);
+        self.not_http.store(false, Relaxed);
     }
 
-    /// Why a request was not answered: [`NotHttp`], if that is why.
+    /// Explains why a request has no response: [`NotHttp`], or the failure of hyper.
     pub(crate) fn explain(&self, error: hyper::Error) -> io::Error {
-        // What is said before it is asked ends the connection, and not the request.
-        let strange = error.is_canceled() && self.strange.load(Relaxed);
-        match strange || is_not_http(&error) {
+        // A server that speaks before it is asked ends the connection, and not the request.
+        let said_before = error.is_canceled() && self.not_http.load(Relaxed);
+        match said_before || is_not_http(&error) {
             true => NotHttp.into(),
             false => unanswered(error),
         }
@@ -144,17 +144,10 @@ impl Origin {
     }
 }
 
-/// Who answers is no HTTP server.
+/// The other side is no HTTP server.
 #[derive(Debug, thiserror::Error)]
 #[error("what the server says is not HTTP")]
 pub(crate) struct NotHttp;
-
-impl NotHttp {
-    /// Whether this is what an error says.
-    pub(crate) fn is(error: &io::Error) -> bool {
-        error.get_ref().is_some_and(|error| error.is::<Self>())
-    }
-}
 
 impl From<NotHttp> for io::Error {
     fn from(error: NotHttp) -> Self {
@@ -162,12 +155,12 @@ impl From<NotHttp> for io::Error {
     }
 }
 
-/// A server that goes away is not named by hyper in words for a person.
+/// The server went away. hyper has no words for it that a person understands.
 #[derive(Debug, thiserror::Error)]
 #[error("the server closed the connection before it answered")]
 struct WentAway;
 
-/// Why a request was not answered, by a server that speaks HTTP.
+/// Explains why a server that speaks HTTP has not answered a request.
 pub(crate) fn unanswered(error: hyper::Error) -> io::Error {
     match error.is_incomplete_message() {
         true => io::Error::new(io::ErrorKind::ConnectionReset, WentAway),
@@ -175,12 +168,12 @@ pub(crate) fn unanswered(error: hyper::Error) -> io::Error {
     }
 }
 
-/// Whether a connection failed because what came is not HTTP.
+/// Returns true if a connection failed because the input is not HTTP.
 pub(crate) fn is_not_http(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        let strange = |error: &hyper::Error| error.is_parse() || is_unasked(error);
-        if error.downcast_ref().is_some_and(strange) {
+        let is_strange = |error: &hyper::Error| error.is_parse() || is_unasked(error);
+        if error.downcast_ref().is_some_and(is_strange) {
             return true;
         }
         cause = error.source();
@@ -188,8 +181,8 @@ pub(crate) fn is_not_http(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Whether the server spoke before it was asked: hyper has a name for all others
-/// that have no cause.
+/// Returns true if the server spoke before it was asked: hyper has a name for all other
+/// errors without a cause.
 fn is_unasked(error: &hyper::Error) -> bool {
     let named = error.is_canceled()
         || error.is_closed()
@@ -201,7 +194,7 @@ fn is_unasked(error: &hyper::Error) -> bool {
     error.source().is_none() && !named
 }
 
-/// Adds what the application wants said, in the place of what we say.
+/// Adds headers of the application, which replace ours of the same name.
 pub(crate) fn add(headers: &mut HeaderMap, more: &HeaderMap) {
     for name in more.keys() {
         headers.remove(name);

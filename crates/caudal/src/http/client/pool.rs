@@ -1,9 +1,14 @@
-//! Connections for the requests of a session.
+//! Connections to one server, for single POSTs and for the requests of sessions.
+//!
+//! The pool of hyper-util's client does not serve here: it opens connections past any
+//! bound, does not say of a failed request whether it may have been received, and hides
+//! why a connection ended.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,21 +17,34 @@ use bytes::BytesMut;
 use http::{HeaderMap, Request, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::exchange::SETTLE;
+use super::answer::is_events;
+use super::error::RequestError;
 use super::origin::{Origin, Sender};
 use crate::http::Body;
 use crate::http::server::body;
 use crate::http::server::body::ReadError;
 
-/// Connections that are not in use.
+/// Time after which a connection that was not used is closed.
+const IDLE: Duration = Duration::from_secs(90);
+/// Time that a connection may take to be ready again when its request is answered: the
+/// server may have answered before it has read it all, and read no more.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Connections to one server.
 pub(crate) struct Pool {
     origin: Arc<Origin>,
-    idle: Mutex<Vec<Sender>>,
+    /// Connections that are not in use, the one that was used last at the end.
+    idle: Mutex<VecDeque<PooledConnection>>,
 }
 
-/// A request that was not answered.
+struct PooledConnection {
+    sender: Sender,
+    since: Instant,
+}
+
+/// Failure of a request that has no response.
 #[derive(Debug)]
 pub(crate) enum SendError {
     /// Nothing was sent: here it is again.
@@ -43,20 +61,26 @@ impl From<SendError> for io::Error {
     }
 }
 
+impl From<SendError> for RequestError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::NotSent(error, _) => Self::not_sent(error),
+            SendError::Lost(error) => Self::lost(error),
+        }
+    }
+}
+
 impl Pool {
     pub(crate) fn new(origin: Arc<Origin>) -> Arc<Self> {
         let idle = Mutex::default();
         Arc::new(Self { origin, idle })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Sender>> {
-        self.idle
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn take(&self) -> Option<Sender> {
-        self.lock().pop()
+    /// Makes a connection before there is a request for it.
+    pub(crate) async fn dial(&self) -> io::Result<()> {
+        let sender = Arc::clone(&self.origin).dial().await?;
+        self.put_back(sender);
+        Ok(())
     }
 
     /// Sends a request, over a connection that is there or over a new one.
@@ -64,11 +88,12 @@ impl Pool {
         self: &Arc<Self>,
         mut request: Request<Body>,
     ) -> Result<Answer, SendError> {
-        // The server may have closed what was idle; then the request comes back.
+        // The server may have closed a connection that was idle: then the request comes
+        // back, and was not processed.
         while let Some(mut sender) = self.take() {
-            let Ok(Ok(())) = timeout(SETTLE, sender.ready()).await else {
+            if !sender.is_ready() && !matches!(timeout(SETTLE, sender.ready()).await, Ok(Ok(()))) {
                 continue;
-            };
+            }
             match self.send_over(sender, request).await {
                 Err(SendError::NotSent(_, again)) => request = *again,
                 done => return done,
@@ -77,14 +102,6 @@ impl Pool {
         match Arc::clone(&self.origin).dial().await {
             Ok(sender) => self.send_over(sender, request).await,
             Err(error) => Err(SendError::NotSent(error, Box::new(request))),
-        }
-    }
-
-    /// More than a few are never needed at once.
-    fn give_back(&self, sender: Sender) {
-        let mut idle = self.lock();
-        if idle.len() < 8 {
-            idle.push(sender);
         }
     }
 
@@ -101,7 +118,7 @@ impl Pool {
                     status: head.status,
                     headers: head.headers,
                     body,
-                    sender,
+                    sender: Some(sender),
                     pool: Arc::clone(self),
                 })
             }
@@ -115,6 +132,37 @@ impl Pool {
             }
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<PooledConnection>> {
+        self.idle
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes the connection that was used last.
+    fn take(&self) -> Option<Sender> {
+        let mut idle = self.lock();
+        loop {
+            let PooledConnection { sender, since } = idle.pop_back()?;
+            if !sender.is_closed() && since.elapsed() < IDLE {
+                return Some(sender);
+            }
+        }
+    }
+
+    /// Keeps a connection for the next request, and closes those that were not used for
+    /// long.
+    fn put_back(&self, sender: Sender) {
+        let since = Instant::now();
+        let mut idle = self.lock();
+        while let Some(oldest) = idle.front()
+            && (since.duration_since(oldest.since) >= IDLE
+                || idle.len() >= self.origin.options().connections)
+        {
+            idle.pop_front();
+        }
+        idle.push_back(PooledConnection { sender, since });
+    }
 }
 
 /// A response whose body is still to be read.
@@ -122,22 +170,40 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     body: Incoming,
-    sender: Sender,
+    /// The connection, until the body has come to its end.
+    sender: Option<Sender>,
     pool: Arc<Pool>,
 }
 
 impl Answer {
-    /// The next piece of the body; `None` at its end.
-    pub(crate) async fn piece(&mut self) -> Option<Result<Bytes, hyper::Error>> {
-        let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await?;
-        Some(frame.map(|frame| frame.into_data().unwrap_or_default()))
+    /// Returns true if the body is a stream of events.
+    pub(crate) fn has_events(&self) -> bool {
+        self.status.is_success() && is_events(&self.headers)
     }
 
-    /// The whole body; then the connection can be used again.
-    pub(crate) async fn read(self, limit: usize) -> Result<Bytes, ReadError> {
-        let text = body::read(self.body, limit, Duration::ZERO).await?;
-        self.pool.give_back(self.sender);
+    /// The next piece of the body; `None` at its end.
+    pub(crate) async fn piece(&mut self) -> Option<Result<Bytes, hyper::Error>> {
+        match poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await {
+            Some(frame) => Some(frame.map(|frame| frame.into_data().unwrap_or_default())),
+            None => {
+                self.end();
+                None
+            }
+        }
+    }
+
+    /// The whole body.
+    pub(crate) async fn read(mut self, limit: usize) -> Result<Bytes, ReadError> {
+        let text = body::read(&mut self.body, limit, Duration::ZERO).await?;
+        self.end();
         Ok(text)
+    }
+
+    /// The body has come to its end, and the connection can be used again.
+    fn end(&mut self) {
+        if let Some(sender) = self.sender.take() {
+            self.pool.put_back(sender);
+        }
     }
 
     /// As much of the body as fits, and whether that is all of it; if it is not, the
@@ -161,7 +227,6 @@ impl Answer {
                 return Ok((either(first, rest), false));
             }
         }
-        self.pool.give_back(self.sender);
         Ok((either(first, rest), true))
     }
 }

@@ -4,13 +4,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN,
-    VARY, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_ENCODING,
+    CONTENT_TYPE, HOST, ORIGIN, VARY, WWW_AUTHENTICATE,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
 use subtle::ConstantTimeEq as _;
 
 use super::answer::METHODS;
@@ -50,6 +50,8 @@ pub(super) struct Seen<'h> {
     is_torn: bool,
     pub(super) origin: Option<&'h HeaderValue>,
     pub(super) content_type: Option<&'h HeaderValue>,
+    /// Two types are there, of which nobody knows which one holds.
+    pub(super) has_two_types: bool,
     /// Whether the body is said to be packed.
     pub(super) is_encoded: bool,
 }
@@ -61,7 +63,7 @@ impl<'h> Seen<'h> {
             if name == HOST {
                 seen.is_torn |= seen.host.replace(value).is_some();
             } else if name == CONTENT_TYPE {
-                seen.content_type = seen.content_type.or(Some(value));
+                seen.has_two_types |= seen.content_type.replace(value).is_some();
             } else if name == ORIGIN {
                 seen.is_torn |= seen.origin.replace(value).is_some();
             } else if name == CONTENT_ENCODING {
@@ -99,6 +101,14 @@ impl Guard {
         let Some(host) = host(request, seen) else {
             return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
         };
+        if request.version >= Version::HTTP_2
+            && seen
+                .host
+                .is_some_and(|header| !header.as_bytes().eq_ignore_ascii_case(host))
+        {
+            let text = "`:authority` and Host name different hosts\n";
+            return refuse(StatusCode::BAD_REQUEST, text);
+        }
         if self.known.get().is_none_or(|known| **known != *host) {
             if !is_host(host) {
                 return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
@@ -135,7 +145,7 @@ impl Guard {
     }
 
     fn knows_host(&self, host: &[u8], allowed: &Allowed) -> bool {
-        let name = without_port(host);
+        let (name, _) = split_port(host);
         let same = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
         let listed = |known: &String| same(known) || known.as_bytes().eq_ignore_ascii_case(host);
         match allowed {
@@ -169,10 +179,20 @@ fn host<'r>(request: &'r Parts, seen: Seen<'r>) -> Option<&'r [u8]> {
     }
 }
 
-/// Whether it can be a host at all.
+/// Checks that it can be a host at all, with or without a port.
 fn is_host(host: &[u8]) -> bool {
+    let (name, port) = split_port(host);
     let odd = |byte: &u8| !byte.is_ascii_graphic() || b"@/\\".contains(byte);
-    !host.is_empty() && !host.iter().any(odd)
+    // Colons are within the brackets of an address only.
+    let is_name = !name.contains(&b':') || (name.starts_with(b"[") && name.ends_with(b"]"));
+    !name.is_empty() && is_name && !name.iter().any(odd) && port.is_none_or(is_port)
+}
+
+/// Checks a port, which may be left out behind its colon.
+fn is_port(port: &[u8]) -> bool {
+    let digits = port.iter().all(u8::is_ascii_digit);
+    let number = || str::from_utf8(port).is_ok_and(|port| port.parse::<u16>().is_ok());
+    digits && (port.is_empty() || number())
 }
 
 /// Whether it is an address in numbers, and no name.
@@ -187,30 +207,35 @@ fn is_address(host: &[u8]) -> bool {
     }
 }
 
-fn without_port(host: &[u8]) -> &[u8] {
-    match host.iter().rposition(|byte| *byte == b':') {
-        Some(colon) => match host.split_at(colon) {
-            // It is within an address.
-            (_, port) if port.contains(&b']') => host,
-            (name, _) => name,
-        },
-        None => host,
+/// The name of a host, and its port if there is a colon for one.
+fn split_port(host: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let mut parts = host.rsplitn(2, |byte| *byte == b':');
+    match (parts.next(), parts.next()) {
+        // Otherwise the colon is within an address.
+        (Some(port), Some(name)) if !port.contains(&b']') => (name, Some(port)),
+        _ => (host, None),
+    }
+}
+
+/// Checks that the list names an origin.
+fn lists_origin(origin: &HeaderValue, allowed: &Allowed) -> bool {
+    let same = |one: &String| one.as_bytes().eq_ignore_ascii_case(origin.as_bytes());
+    match allowed {
+        Allowed::Any => false,
+        Allowed::Listed(list) => list.iter().any(same),
     }
 }
 
 fn allows_origin(origin: &HeaderValue, host: &[u8], allowed: &Allowed, secure: bool) -> bool {
-    let Ok(origin) = origin.to_str() else {
+    let Ok(text) = origin.to_str() else {
         return false;
     };
-    let own = origin.split_once("://").is_some_and(|(scheme, rest)| {
+    let own = text.split_once("://").is_some_and(|(scheme, rest)| {
         // A page that came over `http` may be anybody's.
         let own = scheme == "https" || (scheme == "http" && !secure);
         own && rest.as_bytes().eq_ignore_ascii_case(host)
     });
-    match allowed {
-        Allowed::Any => true,
-        Allowed::Listed(list) => own || list.iter().any(|one| one.eq_ignore_ascii_case(origin)),
-    }
+    own || *allowed == Allowed::Any || lists_origin(origin, allowed)
 }
 
 /// Whether one of the tokens is there. Each is compared as a whole, so that the
@@ -281,6 +306,10 @@ fn own_headers(options: &Options) -> Option<HeaderValue> {
 #[cold]
 pub(super) fn share(origin: HeaderValue, options: &Options, response: &mut Response<Body>) {
     let headers = response.headers_mut();
+    if options.credentials && lists_origin(&origin, &options.origins) {
+        let allowed = HeaderValue::from_static("true");
+        headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, allowed);
+    }
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(VARY, HeaderValue::from_static("origin"));
     headers.insert(

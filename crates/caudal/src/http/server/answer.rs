@@ -8,10 +8,10 @@ use http::header::{ACCEPT_ENCODING, ALLOW};
 use http::{HeaderValue, Response, StatusCode};
 
 use super::body::{Body, Whole};
-use crate::connection::Link;
+use crate::call::lone::LoneExchange;
 use crate::http::plain;
 use crate::router::handler::BoxFuture;
-use crate::server::group::Held;
+use crate::server::group::GroupGuard;
 
 /// Whether there is anything that begins with a GET.
 const GET: bool = cfg!(any(feature = "ws", feature = "sse", feature = "polling"));
@@ -60,15 +60,15 @@ impl Answer {
 pub(super) struct Rest {
     /// Whose page may read the answer.
     pub(super) origin: Option<HeaderValue>,
-    /// What handlers see of who calls, if somebody has looked.
-    pub(super) caller: Option<Arc<Link>>,
+    /// The caller, as handlers see it.
+    pub(super) caller: Arc<LoneExchange>,
     /// What is mounted is held until its requests are answered.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<GroupGuard>,
     pub(super) wait: Wait,
 }
 
 impl Rest {
-    pub(super) fn of(caller: Option<Arc<Link>>, held: Option<Held>, wait: Wait) -> Box<Self> {
+    pub(super) fn of(caller: Arc<LoneExchange>, held: Option<GroupGuard>, wait: Wait) -> Box<Self> {
         Box::new(Self {
             origin: None,
             caller,
@@ -91,8 +91,8 @@ pub(super) enum Wait {
     Answer(BoxFuture<Option<Bytes>>),
 }
 
-pub(super) fn not_json() -> Response<Body> {
-    let text = "send JSON, with `Content-Type: application/json`\n";
+pub(crate) fn not_json() -> Response<Body> {
+    let text = "send JSON in UTF-8, with one `Content-Type: application/json`\n";
     plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
 }
 
@@ -107,6 +107,15 @@ pub(super) fn encoded() -> Response<Body> {
 pub(super) fn not_allowed() -> Response<Body> {
     let text = "POST a JSON-RPC message here\n";
     let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, text);
+    let allow = HeaderValue::from_static(METHODS);
+    response.headers_mut().insert(ALLOW, allow);
+    response
+}
+
+/// Tells which verbs there are.
+pub(super) fn verbs() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
     let allow = HeaderValue::from_static(METHODS);
     response.headers_mut().insert(ALLOW, allow);
     response

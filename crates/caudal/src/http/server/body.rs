@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
 
 use super::Visit;
 use super::stalled;
+use crate::connection::buffers;
+use crate::connection::incomplete::Share;
 
 /// So much is given at once. hyper copies what it is given, 64 KiB and one piece at most,
 /// and nobody counts that: what is not given yet counts for whoever it is from.
@@ -175,29 +177,40 @@ pub(crate) enum ReadError {
     Slow,
     /// The client went away.
     Broken,
-    /// The others of its connection hold too much.
+    /// The others of its connection or server hold too much.
     NoRoom,
 }
 
-/// What one body holds, while it comes in, of what those of its connection may: over
-/// HTTP/2 there may be many at once. One alone may be as large as it likes.
+/// What one body holds, while it comes in, of what those of its server may, and those of
+/// its connection: over HTTP/2 there may be many at once. One alone may be as large as it
+/// likes.
 #[derive(Debug, Default)]
 pub(super) struct Room<'c> {
-    /// What all hold, and may hold; if that is not bounded, none.
+    /// What all of the connection hold, and may hold; if that is not bounded, none.
     of: Option<(&'c AtomicUsize, usize)>,
     held: usize,
+    share: Share,
 }
 
 impl<'c> Room<'c> {
-    pub(super) fn of(all: &'c AtomicUsize, most: usize) -> Self {
+    pub(super) fn of(share: Share) -> Self {
         Self {
-            of: Some((all, most)),
+            of: None,
             held: 0,
+            share,
         }
+    }
+
+    pub(super) fn within(mut self, all: &'c AtomicUsize, most: usize) -> Self {
+        self.of = Some((all, most));
+        self
     }
 
     /// Notes that it holds so much now; `false` if that is too much.
     fn set(&mut self, bytes: usize) -> bool {
+        if !self.share.set(bytes) {
+            return false;
+        }
         let Some((all, most)) = self.of else {
             return true;
         };
@@ -217,7 +230,6 @@ impl Drop for Room<'_> {
 
 /// Reads a body to its end, never more of it than `limit` and never longer than
 /// `time`; zero is for ever.
-#[cfg(feature = "session")]
 pub(crate) async fn read<B>(body: B, limit: usize, time: Duration) -> Result<Bytes, ReadError>
 where
     B: http_body::Body,
@@ -235,7 +247,7 @@ pub(super) async fn read_on<B: http_body::Body>(
     mut room: Room<'_>,
 ) -> Result<Bytes, ReadError> {
     let read = poll_fn(|cx| match whole.poll(body.as_mut(), cx, limit) {
-        Poll::Pending if !room.set(whole.len()) => Poll::Ready(Err(ReadError::NoRoom)),
+        Poll::Pending if !room.set(whole.held()) => Poll::Ready(Err(ReadError::NoRoom)),
         read => read,
     });
     if time.is_zero() {
@@ -251,12 +263,23 @@ pub(super) async fn read_on<B: http_body::Body>(
 #[derive(Default)]
 pub(crate) struct Whole {
     first: Bytes,
-    rest: BytesMut,
+    rest: Vec<u8>,
 }
 
 impl Whole {
     fn len(&self) -> usize {
         self.first.len() + self.rest.len()
+    }
+
+    /// Bytes of memory that it takes.
+    fn held(&self) -> usize {
+        self.first.len() + self.rest.capacity()
+    }
+
+    /// Appends a piece to those before it; there will be `most` bytes in all.
+    fn push(&mut self, piece: &[u8], most: usize) {
+        buffers::grow(&mut self.rest, piece.len(), most);
+        self.rest.extend_from_slice(piece);
     }
 
     pub(crate) fn poll<B>(
@@ -274,7 +297,12 @@ impl Whole {
         }
         while !body.is_end_stream() {
             let frame = match body.as_mut().poll_frame(cx) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    // It may be a small part of what was read at once.
+                    let first = std::mem::take(&mut self.first);
+                    self.push(&first, limit);
+                    return Poll::Pending;
+                }
                 Poll::Ready(None) => break,
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(ReadError::Broken)),
                 Poll::Ready(Some(Ok(frame))) => frame,
@@ -290,13 +318,21 @@ impl Whole {
                 self.first = data.copy_to_bytes(size);
                 continue;
             }
-            self.rest
-                .extend_from_slice(&std::mem::take(&mut self.first));
-            self.rest.put(data);
+            let announced = body.size_hint().upper();
+            let announced = announced.and_then(|bytes| usize::try_from(bytes).ok());
+            let announced = announced.map(|bytes| (self.len() + size).saturating_add(bytes));
+            let most = announced.unwrap_or(limit).min(limit);
+            let first = std::mem::take(&mut self.first);
+            self.push(&first, most);
+            while data.has_remaining() {
+                let piece = data.chunk().len();
+                self.push(data.chunk(), most);
+                data.advance(piece);
+            }
         }
         Poll::Ready(Ok(match self.rest.is_empty() {
             true => std::mem::take(&mut self.first),
-            false => std::mem::take(&mut self.rest).freeze(),
+            false => std::mem::take(&mut self.rest).into(),
         }))
     }
 }
@@ -308,7 +344,7 @@ mod tests {
     use std::task::{Context, Poll};
 
     use bytes::Bytes;
-    use http_body::Body as _;
+    use http_body::{Body as _, Frame, SizeHint};
 
     use super::{Body, Flow, PIECE};
 
@@ -336,6 +372,57 @@ mod tests {
     impl Flow for Texts {
         fn poll_piece(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Bytes>> {
             Poll::Ready(self.0.pop_front())
+        }
+    }
+
+    /// A body of which so much has come. It says how long it is, or does not.
+    struct Coming {
+        come: usize,
+        taken: usize,
+        length: Option<u64>,
+    }
+
+    impl http_body::Body for Coming {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            let more = self.come - self.taken;
+            self.taken = self.come;
+            match more {
+                0 => Poll::Pending,
+                more => Poll::Ready(Some(Ok(Frame::data(vec![b' '; more].into())))),
+            }
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            let left = |length| SizeHint::with_exact(length - self.taken as u64);
+            self.length.map_or_else(SizeHint::default, left)
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_body_follows_what_came_of_it() {
+        const LENGTH: usize = 1 << 20;
+        for length in [None, Some(LENGTH as u64)] {
+            let (come, taken) = (0, 0);
+            let mut body = pin!(Coming {
+                come,
+                taken,
+                length
+            });
+            let mut whole = super::Whole::default();
+            let cx = &mut Context::from_waker(std::task::Waker::noop());
+            while body.come < LENGTH - 1 {
+                body.come = (body.come + 1_000).min(LENGTH - 1);
+                assert!(whole.poll(body.as_mut(), cx, LENGTH).is_pending());
+                let (come, held) = (body.come, whole.held());
+                assert!((come..=2 * come).contains(&held), "{held} for {come}");
+                assert!(held <= LENGTH, "{held}");
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::hush;
 use crate::connection::deadline::after;
-use crate::server::group::Attended;
+use crate::server::group::Membership;
 
 /// So much longer than all else connections may last, to say that it is over.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -26,7 +26,7 @@ pub(super) struct Serving<C> {
     waker: Option<Waker>,
     /// Whether it is woken when the server stops.
     is_told: bool,
-    attended: Attended,
+    attended: Membership,
     /// Until it is to take nothing new.
     stopped: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     graceful: fn(Pin<&mut C>),
@@ -39,7 +39,7 @@ impl<C> Serving<C> {
     /// server, or later.
     pub(super) fn new(
         served: C,
-        attended: Attended,
+        attended: Membership,
         stopped: WaitForCancellationFutureOwned,
         graceful: fn(Pin<&mut C>),
     ) -> Self {

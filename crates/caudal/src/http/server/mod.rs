@@ -1,12 +1,13 @@
 //! Connections: taken in, bounded, served, and ended in good order.
 
 mod access;
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod body;
 mod connection;
 mod drain_body;
 mod hush;
 mod idle_timeout;
+mod refuse;
 mod request;
 pub(crate) mod seats;
 pub(crate) mod service;
@@ -39,18 +40,27 @@ use self::access::Own;
 use self::body::Body;
 use self::connection::Serving;
 use self::idle_timeout::{Timed, Watch};
+use self::refuse::refuse;
 use self::request::Served;
-use self::seats::{Most, Seat, Seats, network};
+use self::seats::{Full, Most, Seat, Seats, network};
 use self::service::Http;
 use self::stalled::Streams;
 use super::options::Options;
 use crate::connection::deadline::after;
 use crate::endpoint::Target;
-use crate::server::group::{Held, Hub};
+use crate::server::group::{ConnectionGroup, GroupGuard, Member};
 use crate::transport::{accept_failed, tcp};
 
 /// So many requests one HTTP/2 connection may have under way.
 const STREAMS: u32 = 256;
+/// Maximum resets that h2 makes because of a client, over all the life of a connection; at
+/// one more it ends with all that is under way.
+///
+/// A stream beyond [`STREAMS`] is reset for its head and once more for its body, and a
+/// client that has not read our SETTINGS knows no limit. Until then flow control lets it
+/// send 65,535 bytes of bodies: 2,184 of the shortest calls. Resets that nobody reads stay
+/// in memory, so there is a limit.
+const RESETS: usize = 4096;
 /// So much of an answer one stream of HTTP/2 leaves to h2.
 const PIECE: usize = 16 << 10;
 /// So many bytes the head of a request may have.
@@ -75,7 +85,7 @@ pub(crate) struct Listener {
 impl Listener {
     pub(crate) async fn bind(
         target: &Target<'_>,
-        hub: &Arc<Hub>,
+        hub: &Arc<ConnectionGroup>,
         options: Options,
     ) -> io::Result<Self> {
         tls::agree(target, &options)?;
@@ -108,7 +118,7 @@ impl Listener {
     }
 
     /// Takes connections in until it is told to stop.
-    pub(crate) async fn run(self, hub: Held) {
+    pub(crate) async fn run(self, hub: GroupGuard) {
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => self.take(&hub, accepted).await,
@@ -126,13 +136,14 @@ impl Listener {
         self.over.cancel();
     }
 
-    async fn take(&self, hub: &Held, accepted: io::Result<(TcpStream, SocketAddr)>) {
+    async fn take(&self, hub: &GroupGuard, accepted: io::Result<(TcpStream, SocketAddr)>) {
         let (socket, remote) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => return accept_failed(&error).await,
         };
-        let Some(seat) = Seat::take(&self.seats, Some(network(remote.ip())), self.most) else {
-            return hub.log_refused(Some(remote));
+        let seat = match Seat::take(&self.seats, Some(network(remote.ip())), self.most) {
+            Ok(seat) => seat,
+            Err(full) => return self.refuse(hub, socket, remote, full),
         };
         let place = Arc::new(Place {
             seat,
@@ -143,9 +154,27 @@ impl Listener {
         });
         tokio::spawn(connection(hub.hold(), socket, place));
     }
+
+    /// Tells a client that its connection is one too many. Before a TLS handshake, which
+    /// costs much, nothing can be said: there it is just closed.
+    fn refuse(&self, hub: &ConnectionGroup, socket: TcpStream, remote: SocketAddr, full: Full) {
+        let reason = match full {
+            Full::All => hub.full(),
+            Full::Each => format!(
+                "connections from one address are limited to {}",
+                self.most.each
+            ),
+        };
+        hub.log_refused(Some(remote), &reason);
+        #[cfg(feature = "tls")]
+        if self.http.options().tls.is_some() {
+            return;
+        }
+        hub.tell_refused(refuse(socket, reason));
+    }
 }
 
-async fn connection(hub: Held, socket: TcpStream, place: Arc<Place>) {
+async fn connection(hub: GroupGuard, socket: TcpStream, place: Arc<Place>) {
     if let Err(error) = tcp::set_up(&socket) {
         tracing::debug!(target: "caudal", %error, "a connection was lost at once");
         return;
@@ -176,7 +205,7 @@ async fn connection(hub: Held, socket: TcpStream, place: Arc<Place>) {
 
 /// By when a connection must have begun. While the server stops, clients of sessions may
 /// still come, but nobody may hold up its end.
-pub(super) fn begins_by(hub: &Hub, late: bool, limit: Duration) -> Instant {
+pub(super) fn begins_by(hub: &ConnectionGroup, late: bool, limit: Duration) -> Instant {
     let by = after(Instant::now(), limit);
     match late {
         true => by.min(hub.deadline()),
@@ -186,7 +215,7 @@ pub(super) fn begins_by(hub: &Hub, late: bool, limit: Duration) -> Instant {
 
 /// Whether a client begins as one of HTTP/2 does that has not asked before; looked at
 /// and left where it is.
-async fn speaks_http2(socket: &TcpStream, by: Instant) -> bool {
+pub(super) async fn speaks_http2(socket: &TcpStream, by: Instant) -> bool {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut seen = [0; PREFACE.len()];
     let look = async {
@@ -211,14 +240,14 @@ async fn speaks_http2(socket: &TcpStream, by: Instant) -> bool {
 
 /// Serves a connection in a task of its own; `mark` tells each request what is known of it.
 fn serve<S>(
-    hub: &Held,
+    hub: &GroupGuard,
     (io, http2): (S, bool),
     place: Arc<Place>,
     mark: impl Fn(&mut Extensions) + Send + Unpin + 'static,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let attended = hub.attend(place.http.link());
+    let attended = hub.join(Member::Lone(Arc::clone(place.http.origin())));
     let served = Arc::clone(&place);
     let options = served.http.options();
     let io = Timed::new(
@@ -250,6 +279,7 @@ fn serve<S>(
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
+            .max_local_error_reset_streams(RESETS)
             // What h2 has been given counts for nobody, so it is little.
             .max_send_buf_size(PIECE)
             .max_header_list_size(HEAD.into())
@@ -339,7 +369,7 @@ impl Visit {
     pub(super) fn owe(&mut self, answer: &Body) {
         let size = answer.size_hint().exact().unwrap_or(0);
         self.owed = usize::try_from(size).unwrap_or(usize::MAX);
-        self.place.http.link().count_owed(self.owed);
+        self.place.http.origin().incoming.count_retained(self.owed);
     }
 }
 
@@ -347,7 +377,11 @@ impl Drop for Visit {
     fn drop(&mut self) {
         self.place.watch.end();
         if self.owed > 0 {
-            self.place.http.link().uncount_owed(self.owed);
+            self.place
+                .http
+                .origin()
+                .incoming
+                .uncount_retained(self.owed);
         }
     }
 }

@@ -16,6 +16,13 @@ pub(crate) struct Most {
     pub(crate) each: usize,
 }
 
+/// The limit that leaves no room for one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    All,
+    Each,
+}
+
 /// One that is counted while it lasts.
 #[derive(Debug)]
 pub(crate) struct Seat<K: Hash + Eq> {
@@ -53,25 +60,31 @@ impl<K> Seats<K> {
 }
 
 impl<K: Hash + Eq + Clone> Seat<K> {
-    /// Takes one, if there is one left.
-    pub(crate) fn take(seats: &Arc<Seats<K>>, of: Option<K>, most: Most) -> Option<Self> {
+    /// Takes one.
+    ///
+    /// # Errors
+    /// The limit, if there is none left.
+    pub(crate) fn take(seats: &Arc<Seats<K>>, of: Option<K>, most: Most) -> Result<Self, Full> {
         let mut taken = seats.lock();
         let (all, each) = &mut *taken;
         let own = of.as_ref().and_then(|of| each.get(of)).copied();
-        if *all >= most.all || (of.is_some() && own.unwrap_or(0) >= most.each) {
-            return None;
+        if of.is_some() && own.unwrap_or(0) >= most.each {
+            return Err(Full::Each);
+        }
+        if *all >= most.all {
+            return Err(Full::All);
         }
         *all += 1;
         if let Some(of) = &of {
             *each.entry(of.clone()).or_default() += 1;
         }
         let seats = Arc::clone(seats);
-        Some(Self { seats, most, of })
+        Ok(Self { seats, most, of })
     }
 
     /// Takes another one for the same.
     pub(super) fn another(&self) -> Option<Self> {
-        Self::take(&self.seats, self.of.clone(), self.most)
+        Self::take(&self.seats, self.of.clone(), self.most).ok()
     }
 }
 
@@ -116,15 +129,16 @@ mod tests {
         let take = |of| Seat::take(&seats, of, most);
         let one = take(Some("ada")).unwrap();
         let other = one.another().unwrap();
-        assert!(one.another().is_none() && take(Some("ada")).is_none());
+        assert!(one.another().is_none());
+        assert_eq!(take(Some("ada")).unwrap_err(), Full::Each);
         let third = take(None).unwrap();
-        assert!(take(Some("bob")).is_none(), "all are taken");
+        assert_eq!(take(Some("bob")).unwrap_err(), Full::All);
         assert_eq!(seats.lock().1.len(), 1);
         drop((one, third));
         let _bob = take(Some("bob")).unwrap();
         drop(other);
         assert_eq!(*seats.lock(), (1, HashMap::from([("bob", 1)])));
         let unknown = [take(None), take(None)];
-        assert!(unknown.iter().all(Option::is_some) && take(None).is_none());
+        assert!(unknown.iter().all(Result::is_ok) && take(None).is_err());
     }
 }

@@ -16,20 +16,20 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use super::access::{self, Guard, Own, Seen};
-use super::answer::{Answer, Content, Rest, Wait, encoded, not_allowed, not_json, refusal};
+use super::answer::{Answer, Content, Rest, Wait, encoded, not_allowed, not_json, refusal, verbs};
 use super::body;
 use super::body::{Body, ReadError, Room, Whole};
 use super::status::Reply;
-use crate::call::standalone;
+use crate::call::lone::{self, LoneExchange, LoneOrigin};
 use crate::config::Config;
-use crate::connection::Link;
+use crate::connection::incomplete::Share;
 use crate::http::options::Options;
-use crate::http::{JSON, json, later, plain};
+use crate::http::{JSON, json, plain, soon};
 use crate::observe::stats::Stats;
 use crate::peer::Peer;
 use crate::router::Router;
 use crate::router::handler::BoxFuture;
-use crate::server::group::{Held, Hub};
+use crate::server::group::{ConnectionGroup, GroupGuard};
 
 /// A connection keeps the room of so many headers from one request to the next.
 const HEADERS: usize = 32;
@@ -57,15 +57,15 @@ const HEADERS: usize = 32;
 #[derive(Clone)]
 pub struct Http {
     shared: Arc<Shared>,
-    /// Stands for what a single POST comes from.
-    link: Arc<Link>,
+    /// What all lone messages of the connection, or of the service, share.
+    origin: Arc<LoneOrigin>,
     remote: Option<SocketAddr>,
     /// Bytes of the connection's bodies that are coming in.
     bodies: Arc<AtomicUsize>,
 }
 
 struct Shared {
-    hub: Arc<Hub>,
+    hub: Arc<ConnectionGroup>,
     options: Options,
     guard: Guard,
     #[cfg(feature = "session")]
@@ -82,14 +82,14 @@ impl Http {
     /// Serves a router.
     #[must_use]
     pub fn with(router: Router, config: Config, options: Options) -> Self {
-        Self::on(&Hub::new(router, config), options, Own::Nowhere)
+        Self::on(&ConnectionGroup::new(router, config), options, Own::Nowhere)
     }
 
-    pub(crate) fn on(hub: &Arc<Hub>, options: Options, own: Own) -> Self {
+    pub(crate) fn on(hub: &Arc<ConnectionGroup>, options: Options, own: Own) -> Self {
         #[cfg(feature = "session")]
         let sessions = crate::http::session::Sessions::new(&options);
         Self {
-            link: Link::nowhere(Arc::clone(&hub.config)),
+            origin: LoneOrigin::new(Arc::clone(&hub.config), None),
             shared: Arc::new(Shared {
                 hub: Arc::clone(hub),
                 options,
@@ -104,22 +104,21 @@ impl Http {
 
     /// The same for one connection, which has limits of its own.
     pub(super) fn for_connection(&self, remote: SocketAddr) -> Self {
-        let link = Link::nowhere(Arc::clone(&self.shared.hub.config));
-        let _ = link.remote.set(remote.to_string());
+        let config = Arc::clone(&self.shared.hub.config);
         Self {
             shared: Arc::clone(&self.shared),
-            link,
+            origin: LoneOrigin::new(config, Some(remote.to_string())),
             remote: Some(remote),
             bodies: Arc::default(),
         }
     }
 
-    pub(crate) fn link(&self) -> &Arc<Link> {
-        &self.link
+    pub(crate) fn origin(&self) -> &Arc<LoneOrigin> {
+        &self.origin
     }
 
     #[cfg(any(feature = "ws", feature = "session"))]
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
+    pub(crate) fn hub(&self) -> &Arc<ConnectionGroup> {
         &self.shared.hub
     }
 
@@ -145,7 +144,7 @@ impl Http {
     pub fn stats(&self) -> Stats {
         let mut stats = self.shared.hub.stats();
         if self.remote.is_none() {
-            stats.add(&self.link.stats());
+            stats.add(&self.origin.stats());
         }
         stats
     }
@@ -197,7 +196,8 @@ impl Http {
             return Ok(Answer::refusal(refused));
         }
         let origin = seen.origin.cloned();
-        let (is_json, is_encoded) = (is_json(seen.content_type), seen.is_encoded);
+        let is_json = !seen.has_two_types && is_json(seen.content_type);
+        let is_encoded = seen.is_encoded;
         let caller = match access::check_caller(head, options) {
             Ok(()) => self.caller(head),
             Err(answered) => Err(answered),
@@ -233,20 +233,18 @@ impl Http {
             let Rest {
                 caller, held, wait, ..
             } = *rest;
-            let link = caller.as_ref().unwrap_or(&self.link);
+
             let next = match wait {
-                Wait::Other => Ok(self.other(link, head, body.as_mut()).await.into()),
+                Wait::Other => Ok(self.other(&caller, head, body.as_mut()).await.into()),
                 Wait::Body(whole) => {
-                    let config = &self.shared.hub.config;
-                    let (limit, time) = (config.policy.max_message, config.message_timeout);
-                    let read = body::read_on(body.as_mut(), whole, limit, time, self.room());
-                    let read = read.await;
+                    let limit = self.shared.hub.config.policy.max_message;
+                    let read = self.read_on(head, body.as_mut(), whole, limit).await;
                     self.take(caller, held, head, read)
                 }
                 #[cfg(feature = "session")]
                 Wait::Session(text) => {
                     let sessions = &self.shared.sessions;
-                    Ok(sessions.post(self, link, head, text).await.into())
+                    Ok(sessions.post(self, &caller, head, text).await.into())
                 }
                 Wait::Answer(reply) => Ok(Content::Reply(reply.await)),
             };
@@ -261,21 +259,24 @@ impl Http {
     /// Answers what is no POST.
     async fn other<B: http_body::Body>(
         &self,
-        link: &Arc<Link>,
+        caller: &LoneExchange,
         head: &mut Parts,
         body: B,
     ) -> Response<Body> {
+        if head.method == Method::OPTIONS {
+            return verbs();
+        }
         #[cfg(feature = "ws")]
-        if let Some(response) = crate::http::ws::accept(self, link, head) {
+        if let Some(response) = crate::http::ws::accept(self, caller, head) {
             return response;
         }
         #[cfg(feature = "session")]
-        if let Some(response) = self.shared.sessions.other(self, link, head, body).await {
+        if let Some(response) = self.shared.sessions.other(self, caller, head, body).await {
             return response;
         }
         #[cfg(not(feature = "session"))]
         drop(body);
-        let _ = (link, head);
+        let _ = (caller, head);
         not_allowed()
     }
 
@@ -283,20 +284,19 @@ impl Http {
     ///
     /// # Errors
     /// The answer.
-    fn caller(&self, head: &Parts) -> Result<Option<Arc<Link>>, Box<Response<Body>>> {
-        let Some(authorize) = &self.shared.options.authorize else {
-            return Ok(None);
-        };
-        let link = Link::seen(&self.link);
-        match authorize.authorize(head, &link.extensions) {
-            Ok(()) => Ok(Some(link)),
-            Err(status) => Err(Box::new(plain(status, "this caller is not let in\n"))),
+    fn caller(&self, head: &Parts) -> Result<Arc<LoneExchange>, Box<Response<Body>>> {
+        let caller = LoneExchange::new(&self.origin);
+        if let Some(authorize) = &self.shared.options.authorize
+            && let Err(status) = authorize.authorize(head, caller.extensions())
+        {
+            return Err(Box::new(plain(status, "this caller is not let in\n")));
         }
+        Ok(caller)
     }
 
     fn post<B: http_body::Body>(
         &self,
-        caller: Option<Arc<Link>>,
+        caller: Arc<LoneExchange>,
         head: &Parts,
         body: Pin<&mut B>,
     ) -> Result<Content, Box<Rest>> {
@@ -315,8 +315,8 @@ impl Http {
     /// Takes the body of a POST, or why there is none.
     fn take(
         &self,
-        caller: Option<Arc<Link>>,
-        held: Option<Held>,
+        caller: Arc<LoneExchange>,
+        held: Option<GroupGuard>,
         head: &Parts,
         read: Result<Bytes, ReadError>,
     ) -> Result<Content, Box<Rest>> {
@@ -335,10 +335,34 @@ impl Http {
             let text = "the server is shutting down\n";
             return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, text).into());
         }
-        match standalone::exchange(&hub.router, &self.link, caller.as_ref(), &text) {
+        match lone::start(&hub.router, &caller, &text) {
             Ok(reply) => Ok(Content::Reply(reply)),
             Err(reply) => Err(Rest::of(caller, held, Wait::Answer(reply))),
         }
+    }
+
+    /// Reads what is left of a body, of `limit` bytes at most.
+    async fn read_on<B: http_body::Body>(
+        &self,
+        head: &Parts,
+        body: Pin<&mut B>,
+        whole: Whole,
+        limit: usize,
+    ) -> Result<Bytes, ReadError> {
+        let time = self.shared.hub.config.message_timeout;
+        body::read_on(body, whole, limit, time, self.room(head.version)).await
+    }
+
+    /// Reads a body of `limit` bytes at most.
+    #[cfg(feature = "webhook")]
+    pub(crate) async fn read<B: http_body::Body>(
+        &self,
+        head: &Parts,
+        body: B,
+        limit: usize,
+    ) -> Result<Bytes, ReadError> {
+        let whole = Whole::default();
+        self.read_on(head, pin!(body), whole, limit).await
     }
 
     /// The answer to a POST whose body was not read.
@@ -348,16 +372,22 @@ impl Http {
             ReadError::TooLarge => self.too_large(),
             ReadError::Slow => plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
             ReadError::Broken => plain(StatusCode::BAD_REQUEST, "the body could not be read\n"),
-            ReadError::NoRoom => later("too much comes in at once\n"),
+            ReadError::NoRoom => self.overloaded(),
         }
     }
 
-    /// What bodies may hold while they come in. What is mounted knows no connections.
-    fn room(&self) -> Room<'_> {
-        let most = self.shared.hub.config.limits.queue;
+    /// What bodies may hold while they come in. What is mounted knows no connections, and
+    /// over HTTP/2 one may have many.
+    fn room(&self, version: Version) -> Room<'_> {
+        let hub = &self.shared.hub;
+        let share = match self.remote.is_some() && version != Version::HTTP_2 {
+            true => Share::of_connection(&hub.incomplete),
+            false => Share::of(&hub.incomplete),
+        };
+        let room = Room::of(share);
         match self.remote {
-            Some(_) => Room::of(&self.bodies, most),
-            None => Room::default(),
+            Some(_) => room.within(&self.bodies, hub.config.limits.queue),
+            None => room,
         }
     }
 
@@ -402,11 +432,18 @@ impl Http {
         }
     }
 
+    /// Refuses a body that there is no room for.
+    pub(crate) fn overloaded(&self) -> Response<Body> {
+        self.origin.stats.overloaded();
+        let error = FrameError::Overloaded.to_wire(self.origin.config.policy.error_detail);
+        soon(json(StatusCode::SERVICE_UNAVAILABLE, refusal(&error)))
+    }
+
     fn too_large(&self) -> Response<Body> {
-        let link = &self.link;
-        let limit = link.config.policy.max_message;
-        let error = FrameError::TooLarge { limit }.to_wire(link.detail());
-        link.stats.invalid();
+        let policy = &self.origin.config.policy;
+        let limit = policy.max_message;
+        let error = FrameError::TooLarge { limit }.to_wire(policy.error_detail);
+        self.origin.stats.invalid();
         let text = refusal(&error);
         let status = self.status(Some(&text), StatusCode::PAYLOAD_TOO_LARGE);
         json(status, text)
@@ -419,8 +456,15 @@ pub(super) fn is_bare(method: &Method, version: Version) -> bool {
     version == Version::HTTP_2 && *method == Method::HEAD
 }
 
-/// Whether that is the type of JSON.
-pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
+/// Checks that there is one type, and that it is that of JSON.
+#[cfg(feature = "webhook")]
+pub(crate) fn has_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    is_json(types.next()) && types.next().is_none()
+}
+
+/// Checks for the type of JSON, in UTF-8 as all JSON is.
+fn is_json(content_type: Option<&HeaderValue>) -> bool {
     const KNOWN: [&[u8]; 3] = [
         b"application/json",
         b"application/json-rpc",
@@ -433,9 +477,25 @@ pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
     if value == b"application/json" {
         return true;
     }
-    let kind = value.split(|byte| *byte == b';').next().unwrap_or_default();
-    let kind = kind.trim_ascii();
-    KNOWN.iter().any(|known| kind.eq_ignore_ascii_case(known))
+    let mut quoted = false;
+    let mut parts = value.split(|byte| {
+        quoted ^= *byte == b'"';
+        *byte == b';' && !quoted
+    });
+    let kind = parts.next().unwrap_or_default().trim_ascii();
+    KNOWN.iter().any(|known| kind.eq_ignore_ascii_case(known)) && !parts.any(is_foreign_charset)
+}
+
+/// Checks for a parameter that names another encoding than UTF-8.
+fn is_foreign_charset(parameter: &[u8]) -> bool {
+    let mut sides = parameter.splitn(2, |byte| *byte == b'=');
+    let name = sides.next().unwrap_or_default().trim_ascii();
+    let value = sides.next().unwrap_or_default().trim_ascii();
+    let inner = value
+        .strip_prefix(b"\"")
+        .and_then(|v| v.strip_suffix(b"\""));
+    let charset = inner.unwrap_or(value);
+    name.eq_ignore_ascii_case(b"charset") && !charset.eq_ignore_ascii_case(b"utf-8")
 }
 
 impl<B> tower_service::Service<Request<B>> for Http

@@ -18,7 +18,7 @@ use crate::http::options::Options;
 #[cfg(feature = "tls")]
 use crate::http::tls::{PeerCertificate, ServerTls};
 #[cfg(feature = "tls")]
-use crate::server::group::Hub;
+use crate::server::group::ConnectionGroup;
 
 /// Whether TLS is asked for and possible, or neither.
 pub(super) fn agree(target: &Target<'_>, options: &Options) -> io::Result<()> {
@@ -39,7 +39,7 @@ pub(super) fn agree(target: &Target<'_>, options: &Options) -> io::Result<()> {
 /// The handshake, within its limit; a failure is the business of that client alone.
 #[cfg(feature = "tls")]
 pub(super) async fn accept(
-    hub: &Hub,
+    hub: &ConnectionGroup,
     tls: &ServerTls,
     limit: Duration,
     socket: TcpStream,

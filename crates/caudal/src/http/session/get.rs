@@ -12,7 +12,7 @@ use super::polling;
 #[cfg(feature = "sse")]
 use super::sse::{self, event::EventId};
 use super::{Owner, SessionHandle, Sessions, not_found, request, with_session_id};
-use crate::connection::Link;
+use crate::call::lone::LoneExchange;
 use crate::http::{Body, Http, later, plain};
 
 /// Form in which the client takes messages.
@@ -29,15 +29,15 @@ impl Sessions {
     pub(super) async fn get(
         &self,
         http: &Http,
-        link: &Link,
+        caller: &LoneExchange,
         head: &Parts,
         in_session: bool,
     ) -> Option<Response<Body>> {
         let format = Format::of(head, in_session);
         if !in_session {
-            return Some(self.get_without_id(http, link, head, format?));
+            return Some(self.get_without_id(http, caller, head, format?));
         }
-        let Some(session) = self.find(http, link, head) else {
+        let Some(session) = self.find(http, caller, head) else {
             return Some(not_found());
         };
         if session.outbox().in_transit.is_full() {
@@ -76,13 +76,13 @@ impl Sessions {
     fn get_without_id(
         &self,
         http: &Http,
-        link: &Link,
+        caller: &LoneExchange,
         head: &Parts,
         format: Format,
     ) -> Response<Body> {
         #[cfg(feature = "sse")]
         if let Format::Events = format
-            && let Some((session, last)) = self.find_by_event(link, head)
+            && let Some((session, last)) = self.find_by_event(caller, head)
         {
             if session.outbox().in_transit.is_full() {
                 return unread();
@@ -91,7 +91,7 @@ impl Sessions {
             let response = sse::resume(session, true, Some(last), http.options());
             return with_session_id(response, &id, http.options());
         }
-        let session = match self.open(http, link, head) {
+        let session = match self.open(http, caller, head) {
             Ok(session) => session,
             Err(refused) => return *refused,
         };
@@ -111,9 +111,9 @@ impl Sessions {
     /// Finds the session that the last event id names. A browser comes back to the URL
     /// that it began with, and has nothing else to tell.
     #[cfg(feature = "sse")]
-    fn find_by_event(&self, link: &Link, head: &Parts) -> Option<(SessionHandle, u64)> {
+    fn find_by_event(&self, caller: &LoneExchange, head: &Parts) -> Option<(SessionHandle, u64)> {
         let last = EventId::parse(request::last_event_id(head)?)?;
-        let session = self.table.find(last.session?, &Owner::of(link, head))?;
+        let session = self.table.find(last.session?, &Owner::of(caller, head))?;
         Some((session, last.number))
     }
 }

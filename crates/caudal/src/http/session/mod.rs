@@ -58,7 +58,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::{Body, Http, Options, plain};
-use crate::connection::Link;
+use crate::call::lone::LoneExchange;
 use owner::Owner;
 use session::SessionHandle;
 use table::SessionTable;
@@ -96,18 +96,18 @@ impl Sessions {
     pub(crate) async fn post(
         &self,
         http: &Http,
-        link: &Arc<Link>,
+        caller: &LoneExchange,
         head: &Parts,
         text: Bytes,
     ) -> Response<Body> {
         let options = http.options();
         if request::session_id(head, options).is_some() {
-            return match self.find(http, link, head) {
+            return match self.find(http, caller, head) {
                 Some(session) => post::answer(http, session, head, text).await,
                 None => not_found(),
             };
         }
-        match self.open(http, link, head) {
+        match self.open(http, caller, head) {
             Ok(session) => {
                 let id = Arc::clone(&session.id);
                 let response = post::answer(http, session, head, text).await;
@@ -126,18 +126,18 @@ impl Sessions {
     pub(crate) async fn other<B: http_body::Body>(
         &self,
         http: &Http,
-        link: &Arc<Link>,
+        caller: &LoneExchange,
         head: &Parts,
         body: B,
     ) -> Option<Response<Body>> {
         let in_session = request::session_id(head, http.options()).is_some();
         match head.method {
             #[cfg(feature = "webhook")]
-            Method::PUT => Some(self.put(http, link, head, body).await),
+            Method::PUT => Some(self.put(http, caller, head, body).await),
             #[cfg(any(feature = "sse", feature = "polling"))]
-            Method::GET => self.get(http, link, head, in_session).await,
-            Method::DELETE if in_session => Some(self.delete(http, link, head)),
-            Method::HEAD if in_session => Some(match self.find(http, link, head) {
+            Method::GET => self.get(http, caller, head, in_session).await,
+            Method::DELETE if in_session => Some(self.delete(http, caller, head)),
+            Method::HEAD if in_session => Some(match self.find(http, caller, head) {
                 Some(_) => no_content(),
                 None => not_found(),
             }),
@@ -149,9 +149,9 @@ impl Sessions {
     }
 
     /// Finds the session that a request belongs to, if it may use it.
-    fn find(&self, http: &Http, link: &Link, head: &Parts) -> Option<SessionHandle> {
+    fn find(&self, http: &Http, caller: &LoneExchange, head: &Parts) -> Option<SessionHandle> {
         let id = request::session_id(head, http.options())?;
-        self.table.find(id, &Owner::of(link, head))
+        self.table.find(id, &Owner::of(caller, head))
     }
 
     /// Opens a session.
@@ -161,17 +161,17 @@ impl Sessions {
     fn open(
         &self,
         http: &Http,
-        link: &Link,
+        caller: &LoneExchange,
         head: &Parts,
     ) -> Result<SessionHandle, Box<Response<Body>>> {
-        let opened = self.table.open(http, link, head);
+        let opened = self.table.open(http, caller, head);
         opened
             .map_err(|error| Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"))))
     }
 
     /// Ends a session, as its client asks.
-    fn delete(&self, http: &Http, link: &Link, head: &Parts) -> Response<Body> {
-        let session = self.find(http, link, head);
+    fn delete(&self, http: &Http, caller: &LoneExchange, head: &Parts) -> Response<Body> {
+        let session = self.find(http, caller, head);
         // Of two requests that end it, the second finds nothing.
         match session.filter(|session| self.table.remove(&session.id)) {
             Some(session) => {

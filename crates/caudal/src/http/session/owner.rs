@@ -6,7 +6,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use subtle::ConstantTimeEq as _;
 
-use crate::connection::Link;
+use crate::call::lone::LoneExchange;
 use crate::http::{Caller, Http, network};
 
 /// Identity that a request must show to use a session.
@@ -15,8 +15,8 @@ pub(super) struct Owner(Vec<u8>);
 
 impl Owner {
     /// Returns the caller that the application has named, or the request's credentials.
-    pub(super) fn of(link: &Link, head: &Parts) -> Self {
-        if let Some(caller) = link.extensions.get::<Caller>() {
+    pub(super) fn of(caller: &LoneExchange, head: &Parts) -> Self {
+        if let Some(caller) = caller.extensions().get::<Caller>() {
             return Self([b"caller ", caller.name().as_bytes()].concat());
         }
         let header = head.headers.get(AUTHORIZATION);
@@ -40,8 +40,8 @@ pub(super) enum Opener {
 }
 
 impl Opener {
-    pub(super) fn of(http: &Http, link: &Link, head: &Parts) -> Option<Self> {
-        if let Some(caller) = link.extensions.get::<Caller>() {
+    pub(super) fn of(http: &Http, caller: &LoneExchange, head: &Parts) -> Option<Self> {
+        if let Some(caller) = caller.extensions().get::<Caller>() {
             return Some(Self::Caller(caller.name().to_owned()));
         }
         match certificate(head) {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::byte_limit::{ByteLimit, Reservation};
 use super::session::SessionQueues;
-use crate::connection::SameId;
+use crate::connection::IdKey;
 
 /// Bytes that an id takes besides its text.
 const ID_OVERHEAD: usize = 256;
@@ -46,9 +46,9 @@ struct Post {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Subject {
     /// A reply to a request with this id, in a batch or alone.
-    Reply { is_batch: bool, id: SameId },
+    Reply { is_batch: bool, id: IdKey },
     /// Progress under this token.
-    Progress(SameId),
+    Progress(IdKey),
 }
 
 /// Message for a POST.
@@ -66,12 +66,12 @@ pub(crate) struct PostMessage {
 #[derive(Debug)]
 pub(super) struct ExpectedReply {
     is_batch: bool,
-    ids: Vec<SameId>,
+    ids: Vec<IdKey>,
     /// True if there will be a reply with the id null. It tells little, so it counts only
     /// where there is no other id.
     has_null: bool,
     /// Tokens under which progress of the requests is reported.
-    tokens: Vec<SameId>,
+    tokens: Vec<IdKey>,
 }
 
 impl ExpectedReply {
@@ -92,7 +92,7 @@ impl ExpectedReply {
             is_batch,
             has_null: all.iter().any(Option::is_none),
             ids: all.into_iter().flatten().collect(),
-            tokens: tokens.iter().map(|token| SameId::read(token)).collect(),
+            tokens: tokens.iter().map(|token| IdKey::of_json(token)).collect(),
         })
     }
 
@@ -103,7 +103,7 @@ impl ExpectedReply {
         ids.chain(null).chain(tokens).collect()
     }
 
-    fn reply(&self, id: SameId) -> Subject {
+    fn reply(&self, id: IdKey) -> Subject {
         let is_batch = self.is_batch;
         Subject::Reply { is_batch, id }
     }
@@ -151,7 +151,7 @@ impl PendingPosts {
 
     /// Returns the POST that progress under this token, a JSON text, is for.
     pub(super) fn find_progress(&self, token: &str) -> Option<u64> {
-        self.lock().first(&Subject::Progress(SameId::read(token)))
+        self.lock().first(&Subject::Progress(IdKey::of_json(token)))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -177,7 +177,7 @@ impl PendingPosts {
     /// Expects no reply to requests with this id, a JSON text. A POST that expects no other
     /// ends.
     pub(super) fn cancel(&self, id: &str) {
-        let (id, mut state) = (SameId::read(id), self.lock());
+        let (id, mut state) = (IdKey::of_json(id), self.lock());
         for is_batch in [false, true] {
             let id = id.clone();
             let subject = Subject::Reply { is_batch, id };
@@ -336,10 +336,10 @@ impl Drop for PendingPost {
 }
 
 /// An id as it is compared; `None` for null.
-fn same_id(id: Id<'_>) -> Option<SameId> {
-    (id.as_str() != "null").then(|| SameId::of(id))
+fn same_id(id: Id<'_>) -> Option<IdKey> {
+    (id.as_str() != "null").then(|| IdKey::of(id))
 }
 
-fn null() -> SameId {
-    SameId::read("null")
+fn null() -> IdKey {
+    IdKey::of_json("null")
 }

@@ -1,5 +1,7 @@
 //! POST: the client's messages.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use caudal_core::{Id, Invalid, Message, decode};
 use http::request::Parts;
@@ -11,9 +13,11 @@ use super::pending_posts::{ExpectedReply, PendingPost};
 use super::refusal::refusal;
 use super::session::{Session, SessionHandle};
 use super::{no_content, not_found, request};
-use crate::call::Exchange;
-use crate::connection::member;
+use crate::call::Caller;
+use crate::call::replies::{Refusal, Replies};
+use crate::dialect::member;
 use crate::http::{Body, Http, json, later, plain};
+use crate::observe::tap::Direction;
 
 /// Time after which a reply comes on an event stream, whose head need not wait for it.
 #[cfg(feature = "sse")]
@@ -69,10 +73,10 @@ fn answer_invalid(
     text: &[u8],
     invalid: &Invalid<'_>,
 ) -> Response<Body> {
-    let link = &session.link;
-    link.show_received(text);
+    let caller = Caller::Connection(Arc::clone(&session.connection));
+    caller.show(Direction::Received, text);
     let mut out = BytesMut::new();
-    Exchange::for_entry(link, &mut out).invalid(invalid);
+    Replies::bare(&caller, &mut out).invalid(invalid);
     match out.is_empty() {
         // It was meant as an answer.
         true => accepted(false),
@@ -82,16 +86,16 @@ fn answer_invalid(
 
 /// Refuses requests when too many wait already. Nothing that came with them begins.
 fn overloaded(http: &Http, session: &Session, text: &[u8]) -> Response<Body> {
-    let link = &session.link;
+    let caller = Caller::Connection(Arc::clone(&session.connection));
     let refuse = |out: &mut BytesMut, id: Id<'_>| {
-        Exchange::for_entry(link, out).turn_away(id, false);
+        Replies::bare(&caller, out).refuse(id, Refusal::Overloaded);
     };
-    let Some(reply) = refusal(text, &link.config.policy, refuse) else {
+    let Some(reply) = refusal(text, &caller.config().policy, refuse) else {
         return accepted(false);
     };
     match session.queues.posts.replies.try_reserve(reply.len()) {
         Some(reservation) => {
-            link.show_received(text);
+            caller.show(Direction::Received, text);
             replied(http, hold(reply, [reservation]))
         }
         None => later("too much that was sent to this session is not read\n"),
@@ -125,7 +129,7 @@ fn collect<T>(message: &Message<'_>, pick: impl Fn(&Message<'_>) -> Option<T>) -
 
 /// Ids of requests that a message cancels, if these will have no reply.
 fn cancelled_ids(session: &Session, message: &Message<'_>) -> Vec<String> {
-    let cancel = session.link.config.dialect.cancel.as_ref();
+    let cancel = session.connection.config.dialect.cancel.as_ref();
     let Some(cancel) = cancel.filter(|cancel| cancel.answer.is_none()) else {
         return Vec::new();
     };
@@ -146,7 +150,7 @@ fn progress_tokens(session: &Session, head: &Parts, message: &Message<'_>) -> Ve
         meta: std::collections::HashMap<String, Box<serde_json::value::RawValue>>,
     }
     let takes_events = cfg!(feature = "sse") && request::accepts(&head.headers, request::EVENTS);
-    let progress = session.link.config.dialect.progress.as_ref();
+    let progress = session.connection.config.dialect.progress.as_ref();
     let Some(progress) = progress.filter(|_| takes_events) else {
         return Vec::new();
     };

@@ -12,7 +12,7 @@ use super::outbox::Outbox;
 use super::owner::Owner;
 use super::pending_posts::PendingPosts;
 use crate::connection::deadline::after;
-use crate::connection::{Link, Order};
+use crate::connection::{Command, Connection};
 
 /// Messages between a session's connection and the HTTP requests of its client.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl SessionQueues {
 pub(crate) struct Session {
     pub(crate) id: Arc<str>,
     pub(super) queues: Arc<SessionQueues>,
-    pub(super) link: Arc<Link>,
+    pub(super) connection: Arc<Connection>,
     pub(super) owner: Owner,
     activity: Mutex<Activity>,
 }
@@ -67,13 +67,13 @@ impl Session {
     pub(super) fn new(
         id: Arc<str>,
         queues: Arc<SessionQueues>,
-        link: Arc<Link>,
+        connection: Arc<Connection>,
         owner: Owner,
     ) -> Arc<Self> {
         Arc::new(Self {
             id,
             queues,
-            link,
+            connection,
             owner,
             activity: Mutex::new(Activity {
                 handles: 0,
@@ -89,18 +89,18 @@ impl Session {
 
     /// Returns true if requests of the client run.
     pub(crate) fn is_busy(&self) -> bool {
-        self.link.is_busy()
+        self.connection.incoming.is_busy()
     }
 
     /// Returns true if a call waits for the client's answer.
     pub(crate) fn has_pending(&self) -> bool {
-        self.link.has_pending()
+        self.connection.sender.has_pending()
     }
 
     /// Ends the session; what it still has to say is dropped.
     pub(crate) fn end(&self) {
         self.queues.outbox.discard();
-        self.link.order(Order::Close);
+        self.connection.command(Command::Close);
     }
 
     /// Notes that something was heard of the client.

@@ -11,8 +11,9 @@ use super::byte_limit::ServerLimits;
 use super::owner::{Opener, Owner};
 use super::session::{Session, SessionHandle, SessionQueues};
 use super::transport::SessionTransport;
+use crate::call::lone::LoneExchange;
+use crate::connection::Command;
 use crate::connection::deadline::after;
-use crate::connection::{Link, Order};
 use crate::extensions::Extensions;
 use crate::http::{Http, Most, Options, Seat, Seats};
 
@@ -55,7 +56,7 @@ impl SessionTable {
     pub(super) fn open(
         self: &Arc<Self>,
         http: &Http,
-        link: &Link,
+        caller: &LoneExchange,
         head: &Parts,
     ) -> Result<SessionHandle, OpenError> {
         let (hub, options) = (http.hub(), http.options());
@@ -67,20 +68,20 @@ impl SessionTable {
             all: options.sessions,
             each: options.sessions_per_caller,
         };
-        let seat = Seat::take(&self.seats, Opener::of(http, link, head), most);
-        let seat = seat.ok_or(OpenError::TooMany)?;
+        let seat = Seat::take(&self.seats, Opener::of(http, caller, head), most);
+        let seat = seat.map_err(|_| OpenError::TooMany)?;
         let limits = self.limits.session(&hub.config.limits, options);
         let (queues, incoming) = SessionQueues::new(limits);
         let extensions = match options.authorize {
-            Some(_) => link.extensions.clone(),
+            Some(_) => caller.extensions().clone(),
             // Those are the connection's, which may not be its client's alone.
             None => Extensions::default(),
         };
         let remote = http.remote().map(|remote| remote.to_string());
         let transport = SessionTransport::new(&id, self, hub, remote, &queues, incoming);
-        let link_of_session = hub.start_with(Box::new(transport), extensions);
-        let owner = Owner::of(link, head);
-        let session = Session::new(id, queues, link_of_session, owner);
+        let connection = hub.start_with(Box::new(transport), extensions);
+        let owner = Owner::of(caller, head);
+        let session = Session::new(id, queues, connection, owner);
         let handle = SessionHandle::new(&session);
         self.insert(session, seat, options.session_timeout);
         Ok(handle)
@@ -151,9 +152,9 @@ impl Drop for SessionTable {
         let sessions = std::mem::take(&mut self.lock().sessions);
         for (session, _) in sessions.values() {
             // Nobody can reach it any more.
-            let limit = session.link.config.drain_timeout;
+            let limit = session.connection.config.drain_timeout;
             let deadline = after(Instant::now(), limit);
-            session.link.order(Order::Drain(deadline));
+            session.connection.command(Command::Drain(deadline));
         }
     }
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use caudal_core::{CloseReason, Id, JsonRpcError, Message, Policy, decode, encode};
+use caudal_core::{CloseReason, ErrorCode, Id, JsonRpcError, Message, Policy, decode, encode};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -21,8 +21,8 @@ use super::refusal::refusal;
 use super::session::SessionQueues;
 use super::table::SessionTable;
 use crate::connection::deadline::after;
-use crate::connection::member;
-use crate::server::group::Hub;
+use crate::dialect::member;
+use crate::server::group::ConnectionGroup;
 use crate::transport::{ReceiveError, Transport};
 
 /// Maximum of output that waits in the session's connection before it is given to the
@@ -39,7 +39,7 @@ pub(super) const VISIT_TIME: Duration = Duration::from_millis(500);
 pub(super) struct SessionTransport {
     id: Arc<str>,
     table: Weak<SessionTable>,
-    hub: Arc<Hub>,
+    hub: Arc<ConnectionGroup>,
     remote: Option<String>,
     queues: Arc<SessionQueues>,
     incoming: mpsc::UnboundedReceiver<IncomingMessage>,
@@ -57,7 +57,7 @@ impl SessionTransport {
     pub(super) fn new(
         id: &Arc<str>,
         table: &Arc<SessionTable>,
-        hub: &Arc<Hub>,
+        hub: &Arc<ConnectionGroup>,
         remote: Option<String>,
         queues: &Arc<SessionQueues>,
         incoming: mpsc::UnboundedReceiver<IncomingMessage>,
@@ -111,7 +111,7 @@ struct OutgoingMessage {
 }
 
 impl OutgoingMessage {
-    fn new(queues: &Arc<SessionQueues>, hub: &Hub, text: &[u8]) -> Self {
+    fn new(queues: &Arc<SessionQueues>, hub: &ConnectionGroup, text: &[u8]) -> Self {
         let posts = &queues.posts;
         let (mut post, mut is_reply) = (None, true);
         if !posts.is_empty() {
@@ -163,7 +163,7 @@ impl OutgoingMessage {
 
 /// Sends a message when there is room for it. That lasts until the client reads; but when
 /// the server stops, a client that has never listened will not begin to.
-async fn send_later(message: OutgoingMessage, hub: Arc<Hub>) -> io::Result<()> {
+async fn send_later(message: OutgoingMessage, hub: Arc<ConnectionGroup>) -> io::Result<()> {
     let queues = Arc::clone(&message.queues);
     let unexpected = async {
         hub.stop.cancelled().await;
@@ -184,7 +184,7 @@ async fn send_later(message: OutgoingMessage, hub: Arc<Hub>) -> io::Result<()> {
 }
 
 /// Waits for what the client of a session that has ended is owed.
-async fn drain(queues: Arc<SessionQueues>, hub: Arc<Hub>) {
+async fn drain(queues: Arc<SessionQueues>, hub: Arc<ConnectionGroup>) {
     let ended = Instant::now();
     while let Some(due) = queues.outbox.due() {
         tokio::select! {
@@ -196,7 +196,7 @@ async fn drain(queues: Arc<SessionQueues>, hub: Arc<Hub>) {
 
 /// Time by which the client of a session that has `ended` must have come, read or
 /// acknowledged.
-fn due_by(due: Due, hub: &Hub, ended: Instant) -> Instant {
+fn due_by(due: Due, hub: &ConnectionGroup, ended: Instant) -> Instant {
     let now = Instant::now();
     if !hub.stop.is_cancelled() {
         let limit = if due.is_read { READ_TIME } else { VISIT_TIME };
@@ -226,7 +226,7 @@ fn unbounded() -> Policy {
 }
 
 fn shutting_down(out: &mut BytesMut, id: Id<'_>) {
-    let error = JsonRpcError::new(-32_000, "Server is shutting down");
+    let error = JsonRpcError::new(ErrorCode::SHUTTING_DOWN, "Server is shutting down");
     encode::error(out, id, &error);
 }
 

@@ -16,17 +16,22 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::frames::Role;
 use super::key;
 use super::socket::WebSocket;
-use crate::connection::Link;
+use crate::call::lone::LoneExchange;
+use crate::connection::incomplete::Share;
 use crate::extensions::Extensions;
 use crate::http::{Body, Http, Lasting, bare, plain};
-use crate::server::group::Held;
+use crate::server::group::GroupGuard;
 
 /// How long it may take until the connection is ours, once we have agreed.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answers a request for a WebSocket, and runs it in a task of its own; `None` if
 /// the request is none. `link` has what the application found out about the caller.
-pub(crate) fn accept(http: &Http, link: &Arc<Link>, head: &mut Parts) -> Option<Response<Body>> {
+pub(crate) fn accept(
+    http: &Http,
+    caller: &LoneExchange,
+    head: &mut Parts,
+) -> Option<Response<Body>> {
     let handshake = match Handshake::of(head)? {
         Ok(handshake) => handshake,
         Err(refused) => return Some(*refused),
@@ -45,7 +50,7 @@ pub(crate) fn accept(http: &Http, link: &Arc<Link>, head: &mut Parts) -> Option<
         remote: http.remote().map(|remote| remote.to_string()),
         pings: (options.ping_interval, options.ping_timeout),
         found: match options.authorize.is_some() {
-            true => link.extensions.clone(),
+            true => caller.extensions().clone(),
             false => Extensions::default(),
         },
     };
@@ -63,7 +68,7 @@ struct Guest {
     found: Extensions,
 }
 
-async fn run(hub: Held, upgrade: OnUpgrade, guest: Guest) {
+async fn run(hub: GroupGuard, upgrade: OnUpgrade, guest: Guest) {
     let upgraded = match tokio::time::timeout(UPGRADE_TIMEOUT, upgrade).await {
         Ok(Ok(upgraded)) => upgraded,
         Ok(Err(error)) => {
@@ -80,7 +85,7 @@ async fn run(hub: Held, upgrade: OnUpgrade, guest: Guest) {
 }
 
 /// Begins a WebSocket over `io`, of which so much was read before.
-async fn welcome<S>(hub: &Held, io: S, read: &[u8], guest: Guest)
+async fn welcome<S>(hub: &GroupGuard, io: S, read: &[u8], guest: Guest)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -95,6 +100,7 @@ where
     let socket = WebSocket::new(io, Role::Server, limit)
         .with_input(read)
         .with_pings(guest.pings.0, guest.pings.1)
+        .with_share(Share::of_connection(&hub.incomplete))
         .with_remote(guest.remote)
         .with_lasting(guest.counted);
     if !has_room {

@@ -25,8 +25,8 @@ use crate::endpoint::Target;
 use crate::http::client::dial::dial;
 use crate::http::client::origin;
 use crate::http::client::origin::{NotHttp, add, is_not_http};
-use crate::http::client::refusal::Advice;
-use crate::http::{Body, ClientOptions, Socket, StatusError};
+use crate::http::client::status::{Advice, status_error};
+use crate::http::{Body, ClientOptions, Socket};
 use crate::transport::Transport;
 
 /// So many bytes the head of the answer may have.
@@ -148,7 +148,7 @@ async fn refused(response: Response<Incoming>) -> io::Error {
     let mut text = Vec::new();
     // What has come until then is shown.
     let _ = tokio::time::timeout(REFUSAL, read(response.into_body(), &mut text)).await;
-    StatusError::new(status, &text).with_advice(advice).into()
+    status_error(status, &text, advice).into()
 }
 
 /// Reads as much of a body as is shown.

@@ -9,6 +9,7 @@ use caudal_core::{CloseReason, FrameError};
 use super::goodbye::{Broken, Goodbye};
 use super::mask::apply;
 use crate::connection::buffers;
+use crate::connection::incomplete::{Share, UNCOUNTED};
 use crate::transport::ReceiveError;
 
 #[cfg(test)]
@@ -16,6 +17,8 @@ mod tests;
 
 /// What a control frame may carry.
 const CONTROL: usize = 125;
+/// Bytes of a message that is too large by which its call is found.
+const HEAD: usize = 2 << 10;
 /// So much is read at once at least, if so much is missing.
 const ROOM: usize = 4 << 10;
 /// What a larger message has taken is not kept for the next one.
@@ -78,8 +81,6 @@ pub(super) enum Violation {
     Control,
     #[error("a piece of a message is out of place")]
     Continuation,
-    #[error("the first bit of a length is set")]
-    Length,
     #[error("a close frame has no whole code")]
     NoCode,
     #[error("a close frame has the code {0}")]
@@ -89,7 +90,11 @@ pub(super) enum Violation {
 /// Why no frame can be read any more.
 #[derive(Debug)]
 pub(super) enum Fault {
-    TooLarge { limit: usize },
+    TooLarge {
+        limit: usize,
+    },
+    /// The server has no room for the rest of the message.
+    NoRoom,
     Broken(Broken),
 }
 
@@ -109,6 +114,7 @@ impl From<Fault> for ReceiveError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::TooLarge { limit } => Self::Fatal(FrameError::TooLarge { limit }),
+            Fault::NoRoom => Self::Fatal(FrameError::Overloaded),
             Fault::Broken(broken) => Self::Closed(CloseReason::failed(broken)),
         }
     }
@@ -140,20 +146,29 @@ pub(super) struct Frames {
     open: Option<Opcode>,
     /// Its pieces. It is lent if it is there and not open.
     pieces: Vec<u8>,
+    /// Memory that the server counts.
+    share: Share,
 }
 
 impl Frames {
     pub(super) fn new(role: Role, max_message: usize) -> Self {
         Self {
             role,
-            max_message,
+            // No message in memory is longer; the first bit of a length is never set.
+            max_message: max_message.min(isize::MAX as usize),
             input: BytesMut::new(),
             start: 0,
             length: None,
             current: 0..0,
             open: None,
             pieces: Vec::new(),
+            share: Share::default(),
         }
+    }
+
+    /// Counts its memory as a part of what a server has.
+    pub(super) fn count(&mut self, share: Share) {
+        self.share = share;
     }
 
     /// Whether a message has begun to come in and is not whole yet.
@@ -258,7 +273,11 @@ impl Frames {
             },
             length => (length.into(), rest),
         };
-        let length = self.check_length(opcode, length)?;
+        let length = match self.check_length(opcode, length) {
+            // An answer finds its call by its first bytes, so these are waited for.
+            Err(Fault::TooLarge { .. }) if self.lacks_head(rest, length) => return Ok(None),
+            checked => checked?,
+        };
         let (mask, rest) = match (self.role, rest.split_first_chunk()) {
             (Role::Client, _) => (None, rest),
             (Role::Server, Some((mask, rest))) => (Some(*mask), rest),
@@ -304,24 +323,35 @@ impl Frames {
             false => limit.saturating_sub(self.pieces.len()),
         };
         let fitting = usize::try_from(length).ok().filter(|fits| *fits <= left);
-        let fitting = fitting.ok_or(Fault::TooLarge { limit })?;
-        match length >> 63 {
-            0 => Ok(fitting),
-            _ => Err(Violation::Length.into()),
-        }
+        fitting.ok_or(Fault::TooLarge { limit })
+    }
+
+    /// Returns true if more of the first bytes of a message of a server is to come in.
+    fn lacks_head(&self, payload: &[u8], length: u64) -> bool {
+        let is_first = self.role == Role::Client && self.pieces.is_empty();
+        is_first && (payload.len() as u64) < length.min(HEAD as u64)
+    }
+
+    /// First bytes of the message of a server that was too large.
+    pub(super) fn skipped(&self) -> &[u8] {
+        let frame = self.input.get(self.start..).unwrap_or_default();
+        let start = match frame.get(1) {
+            Some(126) => 4,
+            Some(127) => 10,
+            _ => 2,
+        };
+        let bytes = match self.role == Role::Client && self.pieces.is_empty() {
+            true => frame.get(start..).unwrap_or_default(),
+            false => &self.pieces,
+        };
+        bytes.get(..HEAD).unwrap_or(bytes)
     }
 
     /// Puts a piece to those before it; `true` if the message is whole.
     fn add_piece(&mut self, header: &Header) -> Result<bool, Fault> {
         let kind = *self.open.get_or_insert(header.opcode);
         let piece = self.input.get(self.current.clone()).unwrap_or_default();
-        let needed = self.pieces.len() + piece.len();
-        if needed > self.pieces.capacity() {
-            // At least twice as much, so that small pieces are not moved often.
-            let room = (self.pieces.capacity() * 2).min(self.max_message);
-            let more = room.max(needed) - self.pieces.len();
-            self.pieces.reserve_exact(more);
-        }
+        buffers::grow(&mut self.pieces, piece.len(), self.max_message);
         self.pieces.extend_from_slice(piece);
         self.current = 0..0;
         if header.is_last {
@@ -348,13 +378,32 @@ impl Frames {
         &mut self.input
     }
 
-    /// Gives the buffer back, if there is nothing in it.
-    pub(super) fn rest(&mut self) {
+    /// Gives the buffer back, if there is nothing in it, and counts what a message that is
+    /// not whole takes.
+    ///
+    /// # Errors
+    /// The server has no room for it. It is dropped, and no frame can follow.
+    pub(super) fn rest(&mut self) -> Result<(), Fault> {
         self.release();
         if self.start == self.input.len() {
             self.forget();
             buffers::give(std::mem::take(&mut self.input));
+        } else if self.input.capacity() > UNCOUNTED
+            && self.input.len() - self.start <= buffers::SIZE
+        {
+            self.move_to_front();
+            buffers::fit(&mut self.input);
         }
+        if self
+            .share
+            .set(self.input.capacity() + self.pieces.capacity())
+        {
+            return Ok(());
+        }
+        self.forget();
+        (self.input, self.pieces, self.open) = Default::default();
+        self.share.set(0);
+        Err(Fault::NoRoom)
     }
 
     /// Forgets all that came in and was not looked at.

@@ -108,8 +108,12 @@ fn words(reason: &CloseReason) -> (CloseCode, &'static str) {
     if reason.is_local() || reason.is_remote() {
         return (CloseCode::Normal, "");
     }
-    if let Some(FrameError::TooLarge { .. }) = cause.and_then(|cause| cause.downcast_ref()) {
-        return (CloseCode::Size, "the message is too large");
+    match cause.and_then(|cause| cause.downcast_ref()) {
+        Some(FrameError::TooLarge { .. }) => {
+            return (CloseCode::Size, "the message is too large");
+        }
+        Some(FrameError::Overloaded) => return (CloseCode::Again, "the server is overloaded"),
+        _ => {}
     }
     match cause.and_then(|cause| cause.downcast_ref()) {
         Some(Broken::NotUtf8) => (CloseCode::Invalid, "a text is not UTF-8"),

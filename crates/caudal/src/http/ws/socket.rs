@@ -19,6 +19,7 @@ use super::mask::{Masks, apply};
 use super::wire::{FULL, Wire};
 use crate::connection::buffers;
 use crate::connection::deadline::after;
+use crate::connection::incomplete::Share;
 use crate::http::Lasting;
 use crate::transport::{ReceiveError, Transport};
 
@@ -88,6 +89,12 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
     /// long to answer. Zero never asks.
     pub(super) fn with_pings(mut self, interval: Duration, timeout: Duration) -> Self {
         (self.ping_interval, self.ping_timeout) = (interval, timeout);
+        self
+    }
+
+    /// Counts the memory of messages that are not whole as a part of what a server has.
+    pub(super) fn with_share(mut self, share: Share) -> Self {
+        self.wire.frames.count(share);
         self
     }
 
@@ -276,6 +283,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
                 Err(error) => Poll::Ready(Err(error)),
             },
         }
+    }
+
+    fn skipped(&self) -> &[u8] {
+        self.wire.frames.skipped()
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::frames::{Frames, Role};
 use crate::connection::buffers;
+use crate::transport::ReceiveError;
 
 /// So much output waits here at most before more of it is taken in.
 pub(super) const FULL: usize = buffers::SIZE;
@@ -64,12 +65,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 
     /// Reads once; `false` at the end.
-    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+    ///
+    /// # Errors
+    /// The socket has failed, or there is no room for a message that is not whole.
+    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, ReceiveError>> {
         let buffer = self.frames.buffer_mut();
         let read = pin!(self.io.read_buf(buffer)).poll(cx);
         let Poll::Ready(Ok(bytes @ 1..)) = read else {
-            self.frames.rest();
-            return read.map_ok(|_| false);
+            self.frames.rest()?;
+            return read.map_ok(|_| false).map_err(Into::into);
         };
         self.received += bytes as u64;
         // Whoever takes nothing is not there to any purpose.
@@ -85,7 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             let written = Pin::new(&mut self.io).poll_write(cx, &self.output);
             let Poll::Ready(written) = written else {
                 if !std::mem::replace(&mut self.stalled, true) {
-                    buffers::settle(&mut self.output);
+                    buffers::shrink(&mut self.output);
                     // It has its time from now on.
                     self.hear();
                 }

@@ -12,18 +12,17 @@ use caudal_core::{CloseReason, RequestId};
 use http::{HeaderName, HeaderValue, Request, StatusCode};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::open_calls::OpenCalls;
 use super::session::{ClientSession, SessionEnd, read_rest};
 use super::{Frame, FrameSender, Retry};
-use crate::connection::deadline::after;
 use crate::http::Body;
-use crate::http::client::answer::{Calls, Unfinished, is_events};
-use crate::http::client::events::Parser;
-use crate::http::client::fault::Fault;
+use crate::http::client::answer::Calls;
+use crate::http::client::error::RequestError;
 use crate::http::client::pool::{Answer, SendError};
+use crate::http::client::read::{ReadLimits, fail_unanswered, read_events, read_whole};
 
 /// Time that events of a response may go on when all its calls are answered.
 const LINGER_TIME: Duration = Duration::from_secs(1);
@@ -44,7 +43,7 @@ pub(super) struct PostSender {
     /// True if a POST was accepted.
     begun: bool,
     /// Reason why a message that no call waits for was not accepted.
-    fault: Option<Box<Fault>>,
+    rejection: Option<Box<RequestError>>,
 }
 
 impl PostSender {
@@ -61,7 +60,7 @@ impl PostSender {
             room: Arc::new(Semaphore::new(connections(session))),
             without_calls: VecDeque::new(),
             begun: false,
-            fault: None,
+            rejection: None,
         }
     }
 
@@ -85,8 +84,8 @@ impl PostSender {
             }
         }
         self.reading.shutdown().await;
-        let fault = self.fault.map(|fault| io::Error::from(*fault));
-        fault.map(CloseReason::failed).or(end)
+        let rejection = self.rejection.map(|error| error.close_reason());
+        rejection.or(end)
     }
 
     async fn post(&mut self, text: Bytes, calls: Calls) -> Result<(), CloseReason> {
@@ -128,9 +127,10 @@ impl PostSender {
         match answer {
             None => {}
             // It is accepted when the whole response says nothing else.
-            Some(answer) if calls.is_empty() && !answers_with_events(&answer) => {
-                let fault = read_whole(&self.session, &self.frames, answer, calls).await;
-                self.fault = fault.or(self.fault.take());
+            Some(answer) if calls.is_empty() && !answer.has_events() => {
+                let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
+                let error = read(session, frames, answer, calls).await;
+                self.rejection = error.or(self.rejection.take());
             }
             Some(answer) if calls.is_empty() => self.read_without_calls(answer),
             Some(answer) => self.read_apart(answer, calls).await,
@@ -141,7 +141,8 @@ impl PostSender {
     async fn read_apart(&mut self, answer: Answer, calls: Calls) {
         let ids = calls.ids().cloned().collect();
         let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
-        self.spawn(ids, read(session, frames, answer, calls)).await;
+        let read = async move { drop(read(session, frames, answer, calls).await) };
+        self.spawn(ids, read).await;
     }
 
     /// Sends a POST that nothing waits for: a server of another make answers only when it is
@@ -156,7 +157,7 @@ impl PostSender {
                 let _ = began.send(());
             }
             match sent {
-                Ok(Some(answer)) => read(session, frames, answer, calls).await,
+                Ok(Some(answer)) => drop(read(session, frames, answer, calls).await),
                 Ok(None) => {}
                 Err(reason) => drop(frames.send(Frame::End(reason)).await),
             }
@@ -207,7 +208,7 @@ impl PostSender {
             oldest.abort();
         }
         let (session, frames) = (Arc::clone(&self.session), self.frames.clone());
-        let task = read_events(session, frames, answer, Calls::default());
+        let task = async move { drop(read(session, frames, answer, Calls::default()).await) };
         self.without_calls.push_back(self.reading.spawn(task));
     }
 }
@@ -255,99 +256,27 @@ async fn accept(session: &ClientSession, answer: Answer) -> Result<Option<Answer
     }
 }
 
-fn answers_with_events(answer: &Answer) -> bool {
-    answer.status.is_success() && is_events(&answer.headers)
-}
-
-/// Passes on the messages of a response.
-async fn read(session: Arc<ClientSession>, frames: FrameSender, answer: Answer, calls: Calls) {
-    match answers_with_events(&answer) {
-        true => read_events(session, frames, answer, calls).await,
-        // There are calls that say it.
-        false => drop(read_whole(&session, &frames, answer, calls).await),
-    }
-}
-
-/// The same for a response that is no event stream; returns what is wrong if no call can
-/// tell it.
-async fn read_whole(
-    session: &ClientSession,
-    frames: &FrameSender,
-    answer: Answer,
-    mut calls: Calls,
-) -> Option<Box<Fault>> {
-    let (status, limit) = (answer.status, session.policy.max_message);
-    let mut found = VecDeque::new();
-    calls.begun(status, &answer.headers);
-    let read = answer.read(limit);
-    let read = match calls.is_empty() {
-        true => match timeout(session.rest_time, read).await {
-            Ok(read) => read,
-            Err(_) => return None,
-        },
-        false => read.await,
-    };
-    match read {
-        Ok(text) => calls.settle(status, &text, &session.policy, &mut found),
-        Err(crate::http::ReadError::TooLarge) => {
-            calls.fail(&Fault::too_large(limit), &mut found);
-        }
-        Err(_) => calls.fail(&Fault::lost(&Unfinished), &mut found),
-    }
-    pass(frames, &mut found).await;
-    calls.take_fault()
-}
-
-async fn read_events(
+/// Passes on the messages of a response; returns what is wrong if no call can tell it.
+async fn read(
     session: Arc<ClientSession>,
     frames: FrameSender,
-    mut answer: Answer,
+    answer: Answer,
     mut calls: Calls,
-) {
-    let mut parser = Parser::new(session.policy.max_message);
-    let mut found = VecDeque::new();
-    // Some leave it open when all is said.
-    let mut deadline = calls
-        .is_empty()
-        .then(|| after(Instant::now(), session.rest_time));
-    loop {
-        let piece = match deadline {
-            Some(deadline) => timeout_at(deadline, answer.piece()).await,
-            None => Ok(answer.piece().await),
-        };
-        let Ok(Some(Ok(mut piece))) = piece else {
-            break;
-        };
-        loop {
-            match parser.next(&mut piece) {
-                Ok(None) => break,
-                Ok(Some(event)) if event.data.is_empty() => {}
-                Ok(Some(event)) => {
-                    if !calls.take(&event.data, &session.policy, &mut found) {
-                        tracing::warn!(target: "caudal", "an event that is no message");
-                    }
-                    pass(&frames, &mut found).await;
-                }
-                Err(error) => {
-                    calls.fail(&Fault::too_large(error.limit), &mut found);
-                    return pass(&frames, &mut found).await;
-                }
-            }
-        }
-        if calls.is_empty() && deadline.is_none() {
-            deadline = Some(after(Instant::now(), LINGER_TIME));
-        }
+) -> Option<Box<RequestError>> {
+    let limits = ReadLimits {
+        policy: session.policy,
+        unasked: session.rest_time,
+        answered: LINGER_TIME,
+    };
+    if !answer.has_events() {
+        read_whole(answer, &mut calls, &limits, &frames).await;
+        return calls.take_rejection();
     }
+    read_events(answer, &mut calls, &limits, &frames).await;
     // The answer may still come the other way, if there is one. Other servers repeat
-    // it only to who asks for this very stream.
+    // it only to a client that asks for this very stream.
     if session.is_foreign() || !session.is_listening() {
-        calls.fail_unanswered(&Fault::lost(&Unfinished), &mut found);
-        pass(&frames, &mut found).await;
+        fail_unanswered(&mut calls, &RequestError::unfinished(), &frames).await;
     }
-}
-
-async fn pass(frames: &FrameSender, found: &mut VecDeque<Bytes>) {
-    for frame in found.drain(..) {
-        let _ = frames.send(Frame::Message(frame)).await;
-    }
+    None
 }

@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use caudal_core::decode::answers_in;
-use caudal_core::{Message, decode};
+use caudal_core::decode::truncated_responses;
+use caudal_core::{CallError, Message, RequestId, decode};
 
 use super::{ClientSession, Frame, FrameSender};
-use crate::http::client::fault::Fault;
 
 /// Size of a message's beginning that tells its id, in bytes: an id may have 1 KiB.
 pub(crate) const HEAD: usize = 2 << 10;
@@ -16,10 +15,13 @@ pub(crate) const HEAD: usize = 2 << 10;
 /// message that is no answer is counted.
 pub(crate) async fn pass_over(session: &ClientSession, frames: &FrameSender, message: &[u8]) {
     let limit = session.policy.max_message;
-    let (fault, mut found) = (Fault::too_large(limit), VecDeque::new());
+    let mut found = VecDeque::new();
     let head = message.get(..HEAD).unwrap_or(message);
-    let answers = answers_in(head, &session.policy, |id| {
-        found.push_back(Frame::Message(fault.answer(id)));
+    let answers = truncated_responses(head, &session.policy, |id| {
+        let number = id.as_i64().map(RequestId::Number);
+        if let Some(id) = number.or_else(|| id.to_request_id().ok().flatten()) {
+            found.push_back(Frame::Failed(id, CallError::TooLarge { limit }));
+        }
     });
     if !answers {
         tracing::warn!(target: "caudal", limit, "a message that is too large was dropped");

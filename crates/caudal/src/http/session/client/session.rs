@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
-use caudal_core::{CloseReason, Policy};
+use caudal_core::{CloseReason, Policy, StatusError};
 use http::header::ACCEPT;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use tokio::sync::watch;
@@ -15,8 +15,8 @@ use crate::config::Config;
 use crate::endpoint::Target;
 use crate::http::client::origin::Origin;
 use crate::http::client::pool::{Answer, Pool, SendError};
-use crate::http::client::refusal::{Advice, http_status};
-use crate::http::{Body, ClientOptions, StatusError};
+use crate::http::client::status::{Advice, http_status, status_error};
+use crate::http::{Body, ClientOptions};
 
 /// Time for the server to end the session.
 const DELETE_TIME: Duration = Duration::from_secs(2);
@@ -164,7 +164,7 @@ impl ClientSession {
             self.set_listening(true);
             return Ok(text);
         }
-        Err(StatusError::new(status, &text).with_advice(advice).into())
+        Err(status_error(status, &text, advice).into())
     }
 
     /// Makes a GET for the server's messages.
@@ -303,5 +303,5 @@ async fn refused(answer: Answer) -> StatusError {
     let (status, advice) = (answer.status, Advice::of(answer.status, &answer.headers));
     let text = tokio::time::timeout(REFUSAL_TIME, answer.read(MAX_REST)).await;
     let text = text.ok().and_then(Result::ok).unwrap_or_default();
-    StatusError::new(status, &text).with_advice(advice)
+    status_error(status, &text, advice)
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use caudal_core::{CloseReason, RequestId};
+use caudal_core::{CallError, CloseReason, RequestId};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::{CancellationToken, PollSender};
@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, PollSender};
 use super::open_calls::OpenCalls;
 use super::posts::PostSender;
 use super::session::{ClientSession, SessionEnd};
-use crate::http::client::answer::Calls;
+use crate::http::client::answer::{Calls, Received};
 use crate::http::client::cut_line;
 use crate::transport::{ReceiveError, Transport};
 
@@ -29,9 +29,20 @@ const FLUSH_TIME: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) enum Frame {
     Message(Bytes),
+    /// Call that ended without an answer.
+    Failed(RequestId, CallError),
     /// A message that was too large, and no answer.
     Dropped,
     End(CloseReason),
+}
+
+impl From<Received> for Frame {
+    fn from(received: Received) -> Self {
+        match received {
+            Received::Message(text) => Self::Message(text),
+            Received::Failed { id, error } => Self::Failed(id, error),
+        }
+    }
 }
 
 pub(crate) type FrameSender = mpsc::Sender<Frame>;
@@ -110,6 +121,9 @@ impl Transport for ClientTransport {
             Some(Frame::Message(frame)) => {
                 self.frame = frame;
                 Poll::Ready(Ok(Some(&self.frame)))
+            }
+            Some(Frame::Failed(id, error)) => {
+                Poll::Ready(Err(ReceiveError::CallFailed { id, error }))
             }
             Some(Frame::Dropped) => Poll::Ready(Err(ReceiveError::Dropped)),
             Some(Frame::End(reason)) => Poll::Ready(Err(ReceiveError::Closed(reason))),

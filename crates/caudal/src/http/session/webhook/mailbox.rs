@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, SetOnce, mpsc};
 use tokio::time::timeout;
@@ -15,7 +14,7 @@ use super::sign::{ID, Key, SIGNATURE, Signed, TIMESTAMP, digits};
 use crate::config::Config;
 use crate::http::session::client::HEAD;
 use crate::http::session::within;
-use crate::http::{Body, is_json, plain};
+use crate::http::{Body, has_json, plain};
 
 /// Time that a delivery waits for room, or for the secret.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -109,7 +108,7 @@ impl Mailbox {
         body: B,
         now: u64,
     ) -> Result<(), Refusal> {
-        if !is_json(headers.get(CONTENT_TYPE)) {
+        if !has_json(headers) {
             return Err(Refusal::NOT_JSON);
         }
         let signed = Signed {

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
 use super::deliver::{DeliveryError, WebhookClient};
 use super::register::{Registration, register};
-use crate::connection::Link;
+use crate::call::Caller;
+use crate::call::lone::LoneExchange;
 use crate::connection::deadline::after;
 use crate::http::session::reader::Reader;
 use crate::http::session::session::Session;
 use crate::http::session::transport::VISIT_TIME;
 use crate::http::session::{Sessions, not_found, request, with_session_id};
-use crate::http::{Body, Http, ReadError, is_json, json, plain, read};
+use crate::http::{Body, Http, ReadError, has_json, json, not_json, plain};
 use crate::peer::Peer;
-use crate::server::group::Hub;
+use crate::server::group::ConnectionGroup;
 
 /// Maximum of a body that is read, in bytes: more than is accepted.
 const MAX_BODY: usize = 8 << 10;
@@ -32,22 +32,21 @@ impl Sessions {
     pub(in crate::http::session) async fn put<B: http_body::Body>(
         &self,
         http: &Http,
-        link: &Link,
+        caller: &LoneExchange,
         head: &Parts,
         body: B,
     ) -> Response<Body> {
-        if !is_json(head.headers.get(CONTENT_TYPE)) {
-            let text = "send JSON, with `Content-Type: application/json`\n";
-            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+        if !has_json(&head.headers) {
+            return not_json();
         }
-        let body = match read(body, MAX_BODY, link.config.message_timeout).await {
+        let body = match http.read(head, body, MAX_BODY).await {
             Ok(body) => body,
-            Err(error) => return unreadable(&error),
+            Err(error) => return unreadable(http, &error),
         };
         let options = http.options();
         // A caller that may not use the session learns nothing about the URL either.
         let session = match request::session_id(head, options).is_some() {
-            true => match self.find(http, link, head) {
+            true => match self.find(http, caller, head) {
                 Some(session) => Some(session),
                 None => return not_found(),
             },
@@ -57,7 +56,7 @@ impl Sessions {
             Ok(registration) => registration,
             Err(error) => return plain(error.status(), format!("{error}\n")),
         };
-        let session = match session.map_or_else(|| self.open(http, link, head), Ok) {
+        let session = match session.map_or_else(|| self.open(http, caller, head), Ok) {
             Ok(session) => session,
             Err(refused) => return *refused,
         };
@@ -88,20 +87,19 @@ impl Sessions {
     }
 }
 
-fn unreadable(error: &ReadError) -> Response<Body> {
+fn unreadable(http: &Http, error: &ReadError) -> Response<Body> {
     let (status, text) = match error {
         ReadError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
         ReadError::Slow => (StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
-        ReadError::Broken | ReadError::NoRoom => {
-            (StatusCode::BAD_REQUEST, "the body could not be read\n")
-        }
+        ReadError::Broken => (StatusCode::BAD_REQUEST, "the body could not be read\n"),
+        ReadError::NoRoom => return http.overloaded(),
     };
     plain(status, text)
 }
 
 /// Delivers the messages of a session, and an empty one at its end.
 async fn deliver(
-    hub: &Hub,
+    hub: &ConnectionGroup,
     session: &Session,
     reader: &mut Reader,
     to: &Registration,
@@ -119,7 +117,7 @@ async fn deliver(
             false => Ok(()),
         }
     });
-    let peer = Peer::of(&session.link);
+    let peer = Peer::of(Caller::Connection(Arc::clone(&session.connection)));
     tokio::select! {
         delivered = &mut delivery => delivered,
         // The session has waited for all deliveries but the last.
@@ -128,7 +126,7 @@ async fn deliver(
 }
 
 /// Time by which the last delivery is given up.
-fn last_by(hub: &Hub) -> Instant {
+fn last_by(hub: &ConnectionGroup) -> Instant {
     let by = after(Instant::now(), LAST_DELIVERY);
     match hub.stop.is_cancelled() {
         true => by.min(after(hub.deadline(), VISIT_TIME)),

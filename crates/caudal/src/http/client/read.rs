@@ -1,0 +1,115 @@
+//! Reads responses, and passes on what they say.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use caudal_core::Policy;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::answer::{Calls, Received};
+use super::error::RequestError;
+use super::events::Parser;
+use super::pool::Answer;
+use crate::connection::deadline::after;
+use crate::http::server::body::ReadError;
+
+/// Limits of reading one response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadLimits {
+    pub(crate) policy: Policy,
+    /// Time that a response may take that no call waits for; zero is for ever.
+    pub(crate) unasked: Duration,
+    /// Time that events may go on when all calls are answered; zero is for ever.
+    pub(crate) answered: Duration,
+}
+
+/// Reads a whole response. A message that no call waits for and that was not accepted is
+/// told apart by [`Calls::take_rejection`].
+pub(crate) async fn read_whole<F: From<Received>>(
+    answer: Answer,
+    calls: &mut Calls,
+    limits: &ReadLimits,
+    sink: &mpsc::Sender<F>,
+) {
+    let (status, limit) = (answer.status, limits.policy.max_message);
+    let mut found = VecDeque::new();
+    calls.begun(status, &answer.headers);
+    let read = answer.read(limit);
+    let read = match calls.is_empty() && !limits.unasked.is_zero() {
+        true => timeout(limits.unasked, read).await,
+        false => Ok(read.await),
+    };
+    match read {
+        Ok(Ok(text)) => calls.settle(status, &text, &limits.policy, &mut found),
+        Ok(Err(ReadError::TooLarge)) => calls.fail(&RequestError::TooLarge { limit }, &mut found),
+        Ok(Err(_)) => calls.fail(&RequestError::unfinished(), &mut found),
+        Err(_) => calls.fail(&RequestError::TimedOut, &mut found),
+    }
+    pass(sink, &mut found).await;
+}
+
+/// Reads a response that is a stream of events, until it ends. Calls that it does not
+/// answer are left in `calls`.
+pub(crate) async fn read_events<F: From<Received>>(
+    mut answer: Answer,
+    calls: &mut Calls,
+    limits: &ReadLimits,
+    sink: &mpsc::Sender<F>,
+) {
+    let mut parser = Parser::new(limits.policy.max_message);
+    let mut found = VecDeque::new();
+    let within = |time: Duration| (!time.is_zero()).then(|| after(Instant::now(), time));
+    let mut was_answered = calls.is_empty();
+    // Some leave it open when all is said.
+    let mut deadline = was_answered.then(|| within(limits.unasked)).flatten();
+    loop {
+        let piece = match deadline {
+            Some(deadline) => timeout_at(deadline, answer.piece()).await,
+            None => Ok(answer.piece().await),
+        };
+        let Ok(Some(Ok(mut piece))) = piece else {
+            return;
+        };
+        loop {
+            match parser.next(&mut piece) {
+                Ok(None) => break,
+                Ok(Some(event)) if event.data.is_empty() => {}
+                Ok(Some(event)) => {
+                    if !calls.take(&event.data, &limits.policy, &mut found) {
+                        tracing::warn!(target: "caudal", "an event that is no message");
+                    }
+                    pass(sink, &mut found).await;
+                }
+                Err(error) => {
+                    let limit = error.limit;
+                    calls.fail_unanswered(&RequestError::TooLarge { limit }, &mut found);
+                    return pass(sink, &mut found).await;
+                }
+            }
+        }
+        if calls.is_empty() && !std::mem::replace(&mut was_answered, true) {
+            deadline = within(limits.answered);
+        }
+    }
+}
+
+/// Fails the calls that a response has not answered.
+pub(crate) async fn fail_unanswered<F: From<Received>>(
+    calls: &mut Calls,
+    error: &RequestError,
+    sink: &mpsc::Sender<F>,
+) {
+    let mut found = VecDeque::new();
+    calls.fail_unanswered(error, &mut found);
+    pass(sink, &mut found).await;
+}
+
+pub(crate) async fn pass<F: From<Received>>(
+    sink: &mpsc::Sender<F>,
+    found: &mut VecDeque<Received>,
+) {
+    for received in found.drain(..) {
+        let _ = sink.send(received.into()).await;
+    }
+}

@@ -1,0 +1,48 @@
+//! Waiting. A test fails if something never comes, or if something comes that must not,
+//! and never because the machine is slow.
+
+use std::future::IntoFuture;
+use std::time::{Duration, Instant};
+
+/// Longest wait for anything, also on a machine that is busy.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long is looked for what must not come.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A number of milliseconds.
+pub(crate) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Output of `work`, which must end.
+pub(crate) async fn within<F: IntoFuture>(work: F) -> F::Output {
+    let limited = tokio::time::timeout(LIMIT, work).await;
+    limited.unwrap_or_else(|_| panic!("it took longer than {LIMIT:?}"))
+}
+
+/// Looks for a while whether `work` ends, which it must not do. A machine that is slow can
+/// make this miss a fault, and cannot make it fail.
+pub(crate) async fn stays_pending<F: IntoFuture>(what: &str, work: F) {
+    let ended = tokio::time::timeout(LOOK, work).await;
+    assert!(ended.is_err(), "unexpected: {what}");
+}
+
+/// Waits until `is_so`.
+pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LIMIT, "never: {what}");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Waits until `is_so`, without a runtime.
+pub(crate) fn eventually_blocking(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LIMIT, "never: {what}");
+        std::thread::sleep(PAUSE);
+    }
+}
