@@ -428,7 +428,7 @@ async fn what_comes_too_late_is_refused_though_there_was_no_room_to_say_so() {
         answers.push(raw.line().await);
     }
     let late = answers.iter().find(|answer| answer.contains(r#""id":3"#));
-    assert!(late.unwrap().contains("-32000"), "{late:?}");
+    assert!(late.unwrap().contains("-32010"), "{late:?}");
     ending.await.unwrap();
     assert_eq!(ran.len(), 0);
 }
