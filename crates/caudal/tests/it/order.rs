@@ -259,7 +259,8 @@ impl Transport for Failing {
         out: &mut BytesMut,
     ) -> Poll<std::io::Result<()>> {
         for line in std::str::from_utf8(out).unwrap().lines() {
-            let id = serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_i64();
+            let call: serde_json::Value = serde_json::from_str(line).unwrap();
+            let id = call.get("id").and_then(serde_json::Value::as_i64);
             for id in [id.unwrap(), id.unwrap(), 999] {
                 let (id, error) = (id.into(), CallError::TooLarge { limit: 7 });
                 self.failures.push(ReceiveError::CallFailed { id, error });

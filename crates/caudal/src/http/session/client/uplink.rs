@@ -257,7 +257,7 @@ async fn accept(session: &Session, answer: Answer) -> Result<Option<Answer>, Clo
 async fn read(
     session: Arc<Session>,
     frames: Frames,
-    answer: Answer,
+    mut answer: Answer,
     mut calls: Calls,
 ) -> Option<Box<RequestError>> {
     let limits = ReadLimits {
@@ -266,7 +266,7 @@ async fn read(
         answered: LINGER,
     };
     if !answer.has_events() {
-        read_whole(answer, &mut calls, &limits, &frames).await;
+        read_whole(&mut answer, &mut calls, &limits, &frames).await;
         return calls.take_rejection();
     }
     read_events(answer, &mut calls, &limits, &frames).await;
