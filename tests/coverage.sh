@@ -4,8 +4,8 @@
 #
 #     tests/coverage.sh
 #
-# Installs what it needs, on Debian and as root: cargo-llvm-cov, and Debian's llvm
-# of rustc's version.
+# Needs cargo-llvm-cov, which `./campaign coverage` installs. On Debian and as root it
+# installs llvm of rustc's version.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,6 @@ llvm=$(rustc -vV | sed -n 's/LLVM version: \([0-9]*\).*/\1/p')
 if [ ! -x "/usr/lib/llvm-$llvm/bin/llvm-cov" ]; then
     apt-get update -qq && apt-get install -y -qq "llvm-$llvm"
 fi
-cargo llvm-cov --version >/dev/null 2>&1 || cargo install --locked cargo-llvm-cov
 export LLVM_COV="/usr/lib/llvm-$llvm/bin/llvm-cov"
 export LLVM_PROFDATA="/usr/lib/llvm-$llvm/bin/llvm-profdata"
 

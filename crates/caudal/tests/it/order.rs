@@ -259,7 +259,8 @@ impl Transport for Failing {
         out: &mut BytesMut,
     ) -> Poll<std::io::Result<()>> {
         for line in std::str::from_utf8(out).unwrap().lines() {
-            let id = serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_i64();
+            let call: serde_json::Value = serde_json::from_str(line).unwrap();
+            let id = call.get("id").and_then(serde_json::Value::as_i64);
             for id in [id.unwrap(), id.unwrap(), 999] {
                 let (id, error) = (id.into(), CallError::TooLarge { limit: 7 });
                 self.failures.push(ReceiveError::CallFailed { id, error });
@@ -428,7 +429,7 @@ async fn what_comes_too_late_is_refused_though_there_was_no_room_to_say_so() {
         answers.push(raw.line().await);
     }
     let late = answers.iter().find(|answer| answer.contains(r#""id":3"#));
-    assert!(late.unwrap().contains("-32000"), "{late:?}");
+    assert!(late.unwrap().contains("-32010"), "{late:?}");
     ending.await.unwrap();
     assert_eq!(ran.len(), 0);
 }

@@ -772,25 +772,6 @@ async fn ipv6_and_names_are_served_too() {
     }
 }
 
-#[tokio::test]
-async fn who_sends_no_header_is_told_so_before_the_end() {
-    let server = serve("tcp://127.0.0.1:0?framing=header", methods())
-        .await
-        .unwrap();
-    for more in [0, 1000, 300_000] {
-        let mut socket = tcp(&server).await;
-        let mut text = String::from("{\"jsonrpc\":\"2.0\"}\r\n\r\n");
-        text.push_str(&"x".repeat(more));
-        let _ = within(socket.write_all(text.as_bytes())).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let mut answer = Vec::new();
-        let end = within(socket.read_to_end(&mut answer)).await;
-        let answer = String::from_utf8(answer).unwrap();
-        assert!(answer.contains("-32700"), "{more}: {answer:?} {end:?}");
-    }
-    eventually("gone", || server.connections() == 0).await;
-}
-
 // ---- Unix sockets ----
 
 fn mode(path: &Path) -> u32 {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! post       the transport of single requests: a POST of each message, many at once
+//!   ├→ woken     wakers of its requests
 //!   ├→ pool      connections to the server, also for sessions
 //!   │    └→ origin   the server: dialled, and the headers of every request
 //!   └→ read      a response, whole or as events
@@ -20,6 +21,7 @@ pub(crate) mod pool;
 mod post;
 pub(crate) mod read;
 pub(crate) mod status;
+mod woken;
 
 use std::io;
 use std::io::BufRead;

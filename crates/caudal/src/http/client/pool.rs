@@ -23,8 +23,7 @@ use super::answer::is_events;
 use super::error::RequestError;
 use super::origin::{Origin, Sender};
 use crate::http::Body;
-use crate::http::server::body;
-use crate::http::server::body::ReadError;
+use crate::http::server::body::{ReadError, Whole};
 
 /// Time after which a connection that was not used is closed.
 const IDLE: Duration = Duration::from_secs(90);
@@ -84,33 +83,48 @@ impl Pool {
     }
 
     /// Sends a request, over a connection that is there or over a new one.
-    pub(crate) async fn send(
+    #[cfg(feature = "session")]
+    pub(crate) fn send(
         self: &Arc<Self>,
-        mut request: Request<Body>,
+        request: Request<Body>,
+    ) -> impl Future<Output = Result<Answer, SendError>> + Send {
+        self.send_boxed(Box::new(request))
+    }
+
+    /// Sends a request that is on the heap, so that each future has room for a pointer.
+    pub(super) async fn send_boxed(
+        self: &Arc<Self>,
+        mut request: Box<Request<Body>>,
     ) -> Result<Answer, SendError> {
-        // The server may have closed a connection that was idle: then the request comes
-        // back, and was not processed.
-        while let Some(mut sender) = self.take() {
-            if !sender.is_ready() && !matches!(timeout(SETTLE, sender.ready()).await, Ok(Ok(()))) {
-                continue;
-            }
+        loop {
+            let idle = self.take();
+            let was_idle = idle.is_some();
+            let sender = match idle {
+                Some(sender) if sender.is_ready() => sender,
+                Some(sender) => match Box::pin(settled(sender)).await {
+                    Some(sender) => sender,
+                    None => continue,
+                },
+                None => match Box::pin(Arc::clone(&self.origin).dial()).await {
+                    Ok(sender) => sender,
+                    Err(error) => return Err(SendError::NotSent(error, request)),
+                },
+            };
             match self.send_over(sender, request).await {
-                Err(SendError::NotSent(_, again)) => request = *again,
+                // The server has closed the connection while it was idle, so the request
+                // was not processed.
+                Err(SendError::NotSent(_, again)) if was_idle => request = again,
                 done => return done,
             }
-        }
-        match Arc::clone(&self.origin).dial().await {
-            Ok(sender) => self.send_over(sender, request).await,
-            Err(error) => Err(SendError::NotSent(error, Box::new(request))),
         }
     }
 
     async fn send_over(
         self: &Arc<Self>,
         mut sender: Sender,
-        request: Request<Body>,
+        request: Box<Request<Body>>,
     ) -> Result<Answer, SendError> {
-        match sender.try_send_request(request).await {
+        match sender.try_send_request(*request).await {
             Ok(response) => {
                 self.origin.answered();
                 let (head, body) = response.into_parts();
@@ -165,6 +179,12 @@ impl Pool {
     }
 }
 
+/// Waits until a connection is ready again for a request.
+async fn settled(mut sender: Sender) -> Option<Sender> {
+    let ready = timeout(SETTLE, sender.ready()).await;
+    matches!(ready, Ok(Ok(()))).then_some(sender)
+}
+
 /// A response whose body is still to be read.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -193,8 +213,15 @@ impl Answer {
     }
 
     /// The whole body.
+    #[cfg(feature = "session")]
     pub(crate) async fn read(mut self, limit: usize) -> Result<Bytes, ReadError> {
-        let text = body::read(&mut self.body, limit, Duration::ZERO).await?;
+        self.read_to_end(limit).await
+    }
+
+    pub(super) async fn read_to_end(&mut self, limit: usize) -> Result<Bytes, ReadError> {
+        let mut whole = Whole::default();
+        let read = poll_fn(|cx| whole.poll(Pin::new(&mut self.body), cx, limit));
+        let text = read.await?;
         self.end();
         Ok(text)
     }

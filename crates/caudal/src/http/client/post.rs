@@ -1,11 +1,12 @@
 //! The transport of single requests: a POST of each message, many at once.
 //!
-//! Each POST is a task of its own, so that a call that is given up ends its POST and
-//! nothing else. When as many are under way as there may be connections, further messages
-//! stay where they are, in order.
+//! The connection's task polls all requests, and each has a slot with a waker of its own. A
+//! call that is given up ends its request and nothing else. When as many are under way as
+//! there may be connections, further messages stay where they are, in order.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -13,8 +14,8 @@ use bytes::{Bytes, BytesMut};
 use caudal_core::{CloseReason, RequestId};
 use http::Request;
 use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::timeout;
+use tokio_util::sync::ReusableBoxFuture;
 
 use super::answer::{Calls, Received};
 use super::cut_line;
@@ -22,6 +23,7 @@ use super::error::RequestError;
 use super::origin::Origin;
 use super::pool::Pool;
 use super::read::{ReadLimits, fail_unanswered, pass, read_events, read_whole};
+use super::woken::{SlotWaker, WokenSlots};
 use crate::config::Config;
 use crate::http::Body;
 use crate::transport::{ReceiveError, Transport};
@@ -35,31 +37,36 @@ type Rejection = Option<Box<RequestError>>;
 /// A transport that makes a POST of each message.
 pub(super) struct PostTransport {
     origin: Arc<Origin>,
-    exchange: Exchange,
+    exchange: PostRequest,
     received: mpsc::Receiver<Received>,
     /// The message that is lent.
     frame: Bytes,
-    tasks: JoinSet<Rejection>,
-    requests: HashMap<Id, PendingRequest>,
-    /// Calls that were given up while they waited for a connection: no more than wait
-    /// there.
+    slots: Vec<RequestSlot>,
+    /// Slots without a request.
+    free: Vec<usize>,
+    woken: Arc<WokenSlots>,
+    /// Slots that were woken and are not polled yet.
+    to_poll: VecDeque<usize>,
+    /// Calls that were given up while they waited for a slot: no more than wait there.
     forgotten: HashSet<RequestId>,
     /// Failure of the last message that was not accepted.
     rejection: Rejection,
     closing: bool,
 }
 
-/// A POST that is under way.
-struct PendingRequest {
-    /// Calls that may still wait for it.
+/// Place of a request that is under way. Its memory serves the next one too.
+struct RequestSlot {
+    request: ReusableBoxFuture<'static, Rejection>,
+    is_free: bool,
+    /// Calls that may still wait for the request.
     calls: Vec<RequestId>,
-    task: AbortHandle,
+    waker: Arc<SlotWaker>,
 }
 
 impl PostTransport {
     pub(super) fn new(origin: Arc<Origin>, pool: Arc<Pool>, config: &Config) -> Self {
         let (sink, received) = mpsc::channel(RECEIVED);
-        let exchange = Exchange {
+        let exchange = PostRequest {
             pool,
             limits: ReadLimits {
                 policy: config.policy,
@@ -73,15 +80,17 @@ impl PostTransport {
             exchange,
             received,
             frame: Bytes::new(),
-            tasks: JoinSet::new(),
-            requests: HashMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            woken: WokenSlots::new(),
+            to_poll: VecDeque::new(),
             forgotten: HashSet::new(),
             rejection: None,
             closing: false,
         }
     }
 
-    /// Begins a POST, unless its call was given up.
+    /// Begins a request, unless its call was given up.
     fn begin(&mut self, text: Bytes) {
         let mut calls = Calls::of(&text);
         let is_single_call = calls.only().is_some();
@@ -89,56 +98,99 @@ impl PostTransport {
         if is_single_call && calls.is_empty() {
             return;
         }
-        let waiting = calls.ids().cloned().collect();
-        let request = self.origin.post(text);
-        let task = self.tasks.spawn(self.exchange.clone().run(request, calls));
-        let request = PendingRequest {
-            calls: waiting,
-            task,
+        let ids = calls.ids().cloned();
+        let request = Box::new(self.origin.post(text));
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.slots.push(RequestSlot {
+                    request: ReusableBoxFuture::new(std::future::pending()),
+                    is_free: true,
+                    calls: Vec::new(),
+                    waker: SlotWaker::new(self.slots.len(), &self.woken),
+                });
+                self.slots.len() - 1
+            }
         };
-        self.requests.insert(request.task.id(), request);
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.calls.extend(ids);
+            slot.is_free = false;
+            slot.request.set(self.exchange.clone().run(request, calls));
+        }
+        self.poll_slot(index);
     }
 
-    /// Returns when a POST has ended; `None` if none is under way.
-    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
-        self.tasks.poll_join_next_with_id(cx).map(|ended| {
-            let (id, rejection) = ended?.unwrap_or_else(|error: JoinError| (error.id(), None));
-            self.requests.remove(&id);
+    fn has_free_slot(&self) -> bool {
+        !self.free.is_empty() || self.slots.len() < self.origin.options().connections.max(1)
+    }
+
+    fn poll_slot(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index).filter(|slot| !slot.is_free) else {
+            return;
+        };
+        let waker = slot.waker.begin_poll();
+        let polled = slot.request.poll(&mut Context::from_waker(&waker));
+        if let Poll::Ready(rejection) = polled {
+            slot.is_free = true;
+            slot.calls.clear();
+            self.free.push(index);
             self.rejection = rejection.or(self.rejection.take());
-            Some(())
-        })
+        }
+    }
+
+    /// Polls a request that was woken; returns false if there is none.
+    fn poll_woken(&mut self, cx: &Context<'_>) -> bool {
+        if self.to_poll.is_empty() {
+            self.woken.take(cx.waker(), &mut self.to_poll);
+        }
+        let Some(index) = self.to_poll.pop_front() else {
+            return false;
+        };
+        self.poll_slot(index);
+        true
+    }
+
+    /// Ends the requests that `ends` names, and with them their connections.
+    fn abort(&mut self, ends: impl Fn(&RequestSlot) -> bool) {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            if !slot.is_free && ends(slot) {
+                slot.request.set(std::future::pending());
+                slot.is_free = true;
+                slot.calls.clear();
+                self.free.push(index);
+            }
+        }
     }
 }
 
 impl Transport for PostTransport {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
-        match self.received.poll_recv(cx) {
-            Poll::Ready(Some(Received::Message(text))) => {
-                self.frame = text;
-                Poll::Ready(Ok(Some(&self.frame)))
-            }
-            Poll::Ready(Some(Received::Failed { id, error })) => {
-                Poll::Ready(Err(ReceiveError::CallFailed { id, error }))
-            }
-            Poll::Ready(None) | Poll::Pending => {
-                self.frame = Bytes::new();
-                while let Poll::Ready(Some(())) = self.poll_ended(cx) {}
-                Poll::Pending
+        loop {
+            match self.received.poll_recv(cx) {
+                Poll::Ready(Some(Received::Message(text))) => {
+                    self.frame = text;
+                    return Poll::Ready(Ok(Some(&self.frame)));
+                }
+                Poll::Ready(Some(Received::Failed { id, error })) => {
+                    return Poll::Ready(Err(ReceiveError::CallFailed { id, error }));
+                }
+                Poll::Ready(None) | Poll::Pending if self.poll_woken(cx) => {}
+                Poll::Ready(None) | Poll::Pending => {
+                    self.frame = Bytes::new();
+                    return Poll::Pending;
+                }
             }
         }
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
-        let most = self.origin.options().connections.max(1);
         while !out.is_empty() {
-            if self.tasks.len() >= most {
-                match self.poll_ended(cx) {
-                    Poll::Ready(_) => continue,
-                    Poll::Pending => return Poll::Pending,
-                }
+            if self.has_free_slot() {
+                let text = cut_line(out);
+                self.begin(text);
+            } else if !self.poll_woken(cx) {
+                return Poll::Pending;
             }
-            let text = cut_line(out);
-            self.begin(text);
         }
         self.forgotten.clear();
         Poll::Ready(Ok(()))
@@ -148,17 +200,17 @@ impl Transport for PostTransport {
     /// is the failure of a message that no call could report.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         if !std::mem::replace(&mut self.closing, true) {
-            let calling = |request: &&PendingRequest| !request.calls.is_empty();
-            let calls = self.requests.values().filter(calling);
-            calls.for_each(|request| request.task.abort());
+            self.abort(|slot| !slot.calls.is_empty());
         }
         loop {
+            // Nobody waits for it any more.
             while let Poll::Ready(Some(_)) = self.received.poll_recv(cx) {}
-            match self.poll_ended(cx) {
-                Poll::Ready(Some(())) => {}
-                Poll::Ready(None) => break,
-                Poll::Pending => return Poll::Pending,
+            if !self.poll_woken(cx) {
+                break;
             }
+        }
+        if self.slots.iter().any(|slot| !slot.is_free) {
+            return Poll::Pending;
         }
         let rejection = self.rejection.take();
         Poll::Ready(rejection.map(|error| error.close_reason()))
@@ -169,14 +221,15 @@ impl Transport for PostTransport {
     }
 
     fn forget(&mut self, id: &RequestId) {
-        let mut requests = self.requests.values_mut();
-        let Some(request) = requests.find(|request| request.calls.contains(id)) else {
+        let mut slots = self.slots.iter_mut();
+        let Some(slot) = slots.find(|slot| slot.calls.contains(id)) else {
             self.forgotten.insert(id.clone());
             return;
         };
-        request.calls.retain(|own| own != id);
-        if request.calls.is_empty() {
-            request.task.abort();
+        slot.calls.retain(|own| own != id);
+        if slot.calls.is_empty() {
+            let waker = Arc::clone(&slot.waker);
+            self.abort(|slot| Arc::ptr_eq(&slot.waker, &waker));
         }
     }
 
@@ -187,31 +240,34 @@ impl Transport for PostTransport {
 
 /// One POST and its response.
 #[derive(Clone)]
-struct Exchange {
+struct PostRequest {
     pool: Arc<Pool>,
     limits: ReadLimits,
     sink: mpsc::Sender<Received>,
 }
 
-impl Exchange {
+impl PostRequest {
     /// Sends a request and reads its response to the end.
-    async fn run(self, request: Request<Body>, mut calls: Calls) -> Rejection {
+    async fn run(self, request: Box<Request<Body>>, mut calls: Calls) -> Rejection {
         // A call has a time limit of its own.
         let limit = self.limits.unasked;
-        let sent = self.pool.send(request);
-        let sent = match calls.is_empty() && !limit.is_zero() {
-            true => timeout(limit, sent).await,
-            false => Ok(sent.await),
+        let sent = {
+            let mut sent = pin!(self.pool.send_boxed(request));
+            match calls.is_empty() && !limit.is_zero() {
+                true => Box::pin(timeout(limit, sent)).await,
+                false => Ok(sent.as_mut().await),
+            }
         };
         let (limits, sink) = (&self.limits, &self.sink);
         let failure = match sent {
             Ok(Ok(answer)) if answer.has_events() => {
-                read_events(answer, &mut calls, limits, sink).await;
-                fail_unanswered(&mut calls, &RequestError::unfinished(), sink).await;
+                Box::pin(read_events(answer, &mut calls, limits, sink)).await;
+                let unfinished = RequestError::unfinished();
+                Box::pin(fail_unanswered(&mut calls, &unfinished, sink)).await;
                 return calls.take_rejection();
             }
-            Ok(Ok(answer)) => {
-                read_whole(answer, &mut calls, limits, sink).await;
+            Ok(Ok(mut answer)) => {
+                read_whole(&mut answer, &mut calls, limits, sink).await;
                 return calls.take_rejection();
             }
             Ok(Err(error)) => error.into(),
@@ -219,7 +275,7 @@ impl Exchange {
         };
         let mut found = VecDeque::new();
         calls.fail(&failure, &mut found);
-        pass(sink, &mut found).await;
+        Box::pin(pass(sink, &mut found)).await;
         calls.take_rejection()
     }
 }

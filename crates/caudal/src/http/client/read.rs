@@ -1,10 +1,12 @@
 //! Reads responses, and passes on what they say.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::time::Duration;
 
 use caudal_core::Policy;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answer::{Calls, Received};
@@ -27,7 +29,7 @@ pub(crate) struct ReadLimits {
 /// Reads a whole response. A message that no call waits for and that was not accepted is
 /// told apart by [`Calls::take_rejection`].
 pub(crate) async fn read_whole<F: From<Received>>(
-    answer: Answer,
+    answer: &mut Answer,
     calls: &mut Calls,
     limits: &ReadLimits,
     sink: &mpsc::Sender<F>,
@@ -35,10 +37,12 @@ pub(crate) async fn read_whole<F: From<Received>>(
     let (status, limit) = (answer.status, limits.policy.max_message);
     let mut found = VecDeque::new();
     calls.begun(status, &answer.headers);
-    let read = answer.read(limit);
-    let read = match calls.is_empty() && !limits.unasked.is_zero() {
-        true => timeout(limits.unasked, read).await,
-        false => Ok(read.await),
+    let read = {
+        let mut read = pin!(answer.read_to_end(limit));
+        match calls.is_empty() && !limits.unasked.is_zero() {
+            true => Box::pin(timeout(limits.unasked, read)).await,
+            false => Ok(read.as_mut().await),
+        }
     };
     match read {
         Ok(Ok(text)) => calls.settle(status, &text, &limits.policy, &mut found),
@@ -110,6 +114,8 @@ pub(crate) async fn pass<F: From<Received>>(
     found: &mut VecDeque<Received>,
 ) {
     for received in found.drain(..) {
-        let _ = sink.send(received.into()).await;
+        if let Err(TrySendError::Full(received)) = sink.try_send(received.into()) {
+            let _ = Box::pin(sink.send(received)).await;
+        }
     }
 }

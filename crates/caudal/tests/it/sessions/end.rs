@@ -392,7 +392,7 @@ async fn requests_that_were_accepted_and_have_not_begun_are_answered_at_the_end(
     waits.raw.silence().await;
     let end = shut_down(&site, ms(300));
     let refused = |id: i64| {
-        let error = json!({"code": -32000, "message": "Server is shutting down"});
+        let error = json!({"code": -32010, "message": "Server is shutting down"});
         json!({"jsonrpc": "2.0", "id": id, "error": error})
     };
     let mut last = Value::Null;

@@ -260,7 +260,7 @@ async fn accept(session: &ClientSession, answer: Answer) -> Result<Option<Answer
 async fn read(
     session: Arc<ClientSession>,
     frames: FrameSender,
-    answer: Answer,
+    mut answer: Answer,
     mut calls: Calls,
 ) -> Option<Box<RequestError>> {
     let limits = ReadLimits {
@@ -269,7 +269,7 @@ async fn read(
         answered: LINGER_TIME,
     };
     if !answer.has_events() {
-        read_whole(answer, &mut calls, &limits, &frames).await;
+        read_whole(&mut answer, &mut calls, &limits, &frames).await;
         return calls.take_rejection();
     }
     read_events(answer, &mut calls, &limits, &frames).await;
