@@ -83,6 +83,7 @@ impl Pool {
     }
 
     /// Sends a request, over a connection that is there or over a new one.
+    #[cfg(feature = "session")]
     pub(crate) fn send(
         self: &Arc<Self>,
         request: Request<Body>,
@@ -212,6 +213,7 @@ impl Answer {
     }
 
     /// The whole body.
+    #[cfg(feature = "session")]
     pub(crate) async fn read(mut self, limit: usize) -> Result<Bytes, ReadError> {
         self.read_to_end(limit).await
     }

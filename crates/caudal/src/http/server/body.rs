@@ -217,7 +217,7 @@ impl Drop for Room<'_> {
 
 /// Reads a body to its end, never more of it than `limit` and never longer than
 /// `time`; zero is for ever.
-#[cfg(feature = "session")]
+#[cfg(feature = "webhook")]
 pub(crate) async fn read<B>(body: B, limit: usize, time: Duration) -> Result<Bytes, ReadError>
 where
     B: http_body::Body,
