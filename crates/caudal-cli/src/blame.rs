@@ -223,7 +223,7 @@ pub(crate) fn not_answered(target: &Target, error: &CallError, understood: bool)
             _ if !error.may_have_run() => unreached(endpoint, reason),
             _ => lost(endpoint, reason),
         },
-        CallError::TooLarge { .. } => {
+        CallError::TooLarge { .. } | CallError::NoRoom => {
             Failure::new(Exit::Protocol, format!("`{endpoint}`: {error}"))
         }
         CallError::Response(_) | CallError::Result(_) => violation(endpoint, &chain(error)),

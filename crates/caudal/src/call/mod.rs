@@ -236,10 +236,12 @@ fn run_call<'m: 'c, 'c>(
     match ran {
         Ok(Ran::Replied) => {}
         Ok(Ran::Suspended) => return Started::Suspended(call.suspend(span)),
-        Ok(Ran::BadParams(error)) => replies.bad_params(&mut call.reply, error),
+        Ok(Ran::BadParams(error)) => {
+            span.in_scope(|| replies.bad_params(&mut call.reply, error));
+        }
         Ok(Ran::NotACall(message)) => return Started::NotACall(message),
         Err(panic) => match &call.params {
-            Params::Read(_) => replies.panicked(&mut call.reply, panic),
+            Params::Read(_) => span.in_scope(|| replies.panicked(&mut call.reply, panic)),
             Params::Unread(_) => started = Started::Panicked(panic),
         },
     }

@@ -166,7 +166,7 @@ fn poll_handler(
     match span.in_scope(|| catch_unwind(poll)) {
         Ok(polled) => polled,
         Err(panic) => {
-            replies.panicked(reply, panic);
+            span.in_scope(|| replies.panicked(reply, panic));
             Poll::Ready(())
         }
     }

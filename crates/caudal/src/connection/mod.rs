@@ -31,7 +31,7 @@ use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
-use caudal_core::{CloseReason, Framing, Invalid, RawJson, Response};
+use caudal_core::{CloseReason, FrameError, Framing, Invalid, RawJson, Response};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -161,6 +161,17 @@ impl Connection {
     pub(crate) fn settle_invalid(&self, invalid: &Invalid<'_>) {
         self.incoming.note_readable();
         self.sender.settle_invalid(invalid);
+    }
+
+    /// Fails the calls that an oversized frame answers, as far as its first bytes tell;
+    /// returns false if it is no response.
+    #[cold]
+    fn settle_oversized(&self, error: &FrameError, head: &[u8]) -> bool {
+        let is_response = self.sender.settle_oversized(error, head);
+        if is_response {
+            self.incoming.note_readable();
+        }
+        is_response
     }
 
     /// Acts on a notification of the dialect; returns true if nothing else is to be done

@@ -15,9 +15,12 @@ use super::buffers;
 pub(super) struct OutputQueue {
     /// All messages with their frames, also withdrawn ones.
     text: BytesMut,
+    /// In the order of their numbers.
     messages: VecDeque<QueuedMessage>,
-    /// Number of the first message in `messages`.
+    /// Number of the first message that was not taken.
     first: u64,
+    /// Number of the next message.
+    next: u64,
     /// Bytes in `text` of withdrawn messages.
     withdrawn: usize,
     /// True if the task may hold a buffer that came from here.
@@ -26,6 +29,7 @@ pub(super) struct OutputQueue {
 
 #[derive(Debug)]
 struct QueuedMessage {
+    number: u64,
     bytes: usize,
     is_withdrawn: bool,
 }
@@ -49,8 +53,10 @@ impl OutputQueue {
     pub(super) fn push(&mut self, write: impl FnOnce(&mut BytesMut)) -> (u64, &[u8]) {
         let start = self.text.len();
         write(&mut self.text);
-        let number = self.first + self.messages.len() as u64;
+        let number = self.next;
+        self.next += 1;
         self.messages.push_back(QueuedMessage {
+            number,
             bytes: self.text.len() - start,
             is_withdrawn: false,
         });
@@ -64,15 +70,28 @@ impl OutputQueue {
 
     /// Withdraws a message, unless it was taken.
     pub(super) fn withdraw(&mut self, number: u64) {
-        let index = number.checked_sub(self.first);
-        let message = index.and_then(|index| self.messages.get_mut(usize::try_from(index).ok()?));
+        let find = self
+            .messages
+            .binary_search_by_key(&number, |message| message.number);
+        let message = find.ok().and_then(|index| self.messages.get_mut(index));
         if let Some(message) = message.filter(|message| !message.is_withdrawn) {
             message.is_withdrawn = true;
             self.withdrawn += message.bytes;
         }
-        if self.withdrawn == self.text.len() {
-            self.clear();
+        // Not at once: thousands of calls may be given up one after the other.
+        if self.withdrawn > self.text.len() / 2 {
+            self.remove_withdrawn();
         }
+    }
+
+    fn remove_withdrawn(&mut self) {
+        let mut kept = BytesMut::with_capacity(self.bytes());
+        for (_, range) in self.ranges() {
+            kept.extend_from_slice(self.text.get(range).unwrap_or_default());
+        }
+        self.text = kept;
+        self.messages.retain(|message| !message.is_withdrawn);
+        self.withdrawn = 0;
     }
 
     /// Moves all messages behind what is in `out`.
@@ -85,7 +104,7 @@ impl OutputQueue {
             if out.capacity() == 0 {
                 *out = buffers::take();
             }
-            for range in self.ranges().filter_map(|(_, range)| range) {
+            for (_, range) in self.ranges() {
                 out.extend_from_slice(self.text.get(range).unwrap_or_default());
             }
         } else if out.is_empty() {
@@ -96,24 +115,21 @@ impl OutputQueue {
         self.clear();
     }
 
-    /// Number of each message, and its place in the text unless it is withdrawn.
-    fn ranges(&self) -> impl Iterator<Item = (u64, Option<Range<usize>>)> {
+    /// Number and place in the text of each message that is not withdrawn.
+    fn ranges(&self) -> impl Iterator<Item = (u64, Range<usize>)> {
         let mut start = 0;
-        (self.first..)
-            .zip(&self.messages)
-            .map(move |(number, message)| {
-                let range = start..start + message.bytes;
-                start = range.end;
-                (number, (!message.is_withdrawn).then_some(range))
-            })
+        self.messages.iter().filter_map(move |message| {
+            let range = start..start + message.bytes;
+            start = range.end;
+            (!message.is_withdrawn).then_some((message.number, range))
+        })
     }
 
     /// Takes out all messages, by their numbers.
     pub(super) fn drain(&mut self) -> Vec<(u64, Box<[u8]>)> {
-        let messages = self.ranges().filter_map(|(number, range)| {
-            let text = self.text.get(range?)?;
-            Some((number, text.into()))
-        });
+        let messages = self
+            .ranges()
+            .filter_map(|(number, range)| Some((number, self.text.get(range)?.into())));
         let messages = messages.collect();
         self.clear();
         messages
@@ -121,7 +137,7 @@ impl OutputQueue {
 
     /// Removes all messages, as if they were taken.
     pub(super) fn clear(&mut self) {
-        self.first += self.messages.len() as u64;
+        self.first = self.next;
         self.messages.clear();
         self.text.clear();
         self.withdrawn = 0;
@@ -139,5 +155,59 @@ impl OutputQueue {
             self.messages.shrink_to(4);
             buffers::give_unless_small(&mut self.text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+
+    use super::OutputQueue;
+
+    fn push(queue: &mut OutputQueue, text: &str) -> u64 {
+        queue.push(|out| out.extend_from_slice(text.as_bytes())).0
+    }
+
+    #[test]
+    fn withdrawn_messages_are_not_taken_and_the_rest_keep_their_order() {
+        // Every choice of four messages, withdrawn forwards and backwards.
+        for chosen in 0..16_u32 {
+            for backwards in [false, true] {
+                let mut queue = OutputQueue::default();
+                let texts = ["aa", "b", "ccc", "dd"];
+                let numbers = texts.map(|text| push(&mut queue, text));
+                let is_chosen = |at: &usize| chosen >> at & 1 == 1;
+                let mut all: Vec<_> = (0..4).filter(is_chosen).collect();
+                if backwards {
+                    all.reverse();
+                }
+                for at in all {
+                    queue.withdraw(numbers[at]);
+                    queue.withdraw(numbers[at]);
+                }
+                let left: Vec<_> = (0..4).filter(|at| !is_chosen(at)).collect();
+                let expected: String = left.iter().map(|at| texts[*at]).collect();
+                assert_eq!(queue.bytes(), expected.len());
+                assert_eq!(queue.len(), left.len());
+                let mut out = BytesMut::from("0");
+                queue.take(&mut out);
+                assert_eq!(out, format!("0{expected}").as_str());
+                assert!(numbers.iter().all(|number| !queue.has(*number)));
+                let next = push(&mut queue, "e");
+                assert!(queue.has(next));
+            }
+        }
+    }
+
+    #[test]
+    fn messages_that_are_withdrawn_while_one_waits_take_no_memory() {
+        let mut queue = OutputQueue::default();
+        push(&mut queue, "waits");
+        for _ in 0..100_000 {
+            let number = push(&mut queue, "is given up");
+            queue.withdraw(number);
+        }
+        assert!(queue.text.len() < 100 && queue.messages.len() < 100);
+        assert_eq!((queue.bytes(), queue.len()), (5, 1));
     }
 }

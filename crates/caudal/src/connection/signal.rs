@@ -40,7 +40,7 @@ impl TaskSignal {
 
     /// Makes the task look when it is polled next, without waking it.
     pub(super) fn request_quietly(&self) {
-        self.requested.store(true, Release);
+        self.requested.swap(true, AcqRel);
     }
 
     /// Returns true if a handle has asked since the task looked last.
@@ -51,7 +51,8 @@ impl TaskSignal {
 
     /// Notes that the task looks now.
     pub(super) fn clear_request(&self) {
-        self.requested.store(false, Release);
+        // A swap, so that the task sees what was changed before any request that it clears.
+        self.requested.swap(false, AcqRel);
     }
 
     /// Returns true if the transport has woken the task since this was called last.

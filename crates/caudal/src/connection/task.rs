@@ -398,8 +398,7 @@ impl Core {
     ) -> Result<(), CloseReason> {
         match error {
             ReceiveError::Frame(error) => {
-                let sender = &self.connection.sender;
-                let is_response = sender.settle_oversized(&error, oversized);
+                let is_response = self.connection.settle_oversized(&error, oversized);
                 // A peer that never reads is not answered.
                 if !is_response && !self.connection.is_output_full(self.out.len()) {
                     self.replies().bad_frame(&error);
@@ -409,8 +408,7 @@ impl Core {
                 }
             }
             ReceiveError::Fatal(error) => {
-                let sender = &self.connection.sender;
-                if !sender.settle_oversized(&error, oversized) {
+                if !self.connection.settle_oversized(&error, oversized) {
                     self.replies().bad_frame(&error);
                 }
                 self.input_ended(CloseReason::failed(error));

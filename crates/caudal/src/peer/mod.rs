@@ -353,7 +353,8 @@ impl Peer {
         }
     }
 
-    /// What the connection has done so far.
+    /// Counts of what the connection has done so far. A lone message, such as a POST, counts
+    /// with all others of its HTTP connection or mounted service.
     #[must_use]
     pub fn stats(&self) -> Stats {
         match &self.caller {
