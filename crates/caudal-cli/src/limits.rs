@@ -13,7 +13,8 @@ use crate::exit::Failure;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct Limits {
-    /// Connections at one time: 10000 by default; a further one is told so, and closed
+    /// Connections at one time: 10000 by default; a further one is told so,
+    /// unless it needs TLS, and closed
     #[arg(long, value_name = "NUMBER")]
     max_connections: Option<NonZeroUsize>,
 

@@ -192,7 +192,7 @@ mod tests {
                 let mut out = BytesMut::from("0");
                 queue.take(&mut out);
                 assert_eq!(out, format!("0{expected}").as_str());
-                assert!(numbers.iter().all(|number| !queue.has(*number)));
+                assert!(expected.is_empty() || numbers.iter().all(|n| !queue.has(*n)));
                 let next = push(&mut queue, "e");
                 assert!(queue.has(next));
             }

@@ -33,7 +33,7 @@ pub(crate) use self::server::body::Flow;
 #[cfg(feature = "webhook")]
 pub(crate) use self::server::body::ReadError;
 #[cfg(feature = "session")]
-pub(crate) use self::server::seats::{Most, Seat, Seats, network};
+pub(crate) use self::server::quota::{Quota, QuotaLimits, QuotaPermit, network};
 pub use self::server::service::Http;
 pub use self::server::status::{Reply, StatusPolicy};
 #[cfg(feature = "ws")]

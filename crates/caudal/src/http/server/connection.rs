@@ -2,13 +2,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::{Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::hush;
 use crate::connection::deadline::after;
 use crate::server::group::Membership;
 
@@ -22,8 +21,6 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// this is none, and what every turn looks at stands together.
 pub(super) struct Serving<C> {
     served: C,
-    /// hyper wakes it for nothing at times.
-    waker: Option<Waker>,
     /// Whether it is woken when the server stops.
     is_told: bool,
     attended: Membership,
@@ -45,7 +42,6 @@ impl<C> Serving<C> {
     ) -> Self {
         Self {
             served,
-            waker: None,
             is_told: false,
             stopped: Some(Box::pin(stopped)),
             graceful,
@@ -78,9 +74,7 @@ impl<C: Future<Output = hyper::Result<()>> + Unpin> Future for Serving<C> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let waker = this.waker.get_or_insert_with(|| hush::waker(cx.waker()));
-        if let Poll::Ready(ended) = Pin::new(&mut this.served).poll(&mut Context::from_waker(waker))
-        {
+        if let Poll::Ready(ended) = Pin::new(&mut this.served).poll(cx) {
             if let Err(error) = ended {
                 tracing::debug!(target: "caudal", %error, "a connection ended");
             }

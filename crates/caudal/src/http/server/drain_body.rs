@@ -10,15 +10,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Version;
 use http::header::EXPECT;
 use http::request::Parts;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
-
-use super::hush::Hushed;
 
 /// So much is dropped at most,
 const MOST: u64 = 64 << 20;
@@ -36,8 +33,6 @@ pub(super) struct Lingering {
     /// `None` when there is no more to come.
     body: Option<Incoming>,
     lingers: bool,
-    /// Whether its last piece wakes the connection for nothing.
-    hushes: bool,
 }
 
 impl Lingering {
@@ -46,7 +41,6 @@ impl Lingering {
         Self {
             body: Some(body),
             lingers,
-            hushes: head.version != Version::HTTP_2,
         }
     }
 }
@@ -67,17 +61,10 @@ impl http_body::Body for Lingering {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let hushes = self.hushes;
         let Some(body) = &mut self.body else {
             return Poll::Ready(None);
         };
-        let hushed = hushes.then(Hushed::begin);
-        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
-        if let Some(hushed) = hushed
-            && body.is_end_stream()
-        {
-            hushed.forget();
-        }
+        let frame = ready!(Pin::new(body).poll_frame(cx));
         if !matches!(frame, Some(Ok(_))) {
             self.body = None;
         }

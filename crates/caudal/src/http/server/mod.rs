@@ -5,11 +5,10 @@ pub(crate) mod answer;
 pub(crate) mod body;
 mod connection;
 mod drain_body;
-mod hush;
 mod idle_timeout;
+pub(crate) mod quota;
 mod refuse;
 mod request;
-pub(crate) mod seats;
 pub(crate) mod service;
 mod stalled;
 pub(crate) mod status;
@@ -40,9 +39,9 @@ use self::access::Own;
 use self::body::Body;
 use self::connection::Serving;
 use self::idle_timeout::{Timed, Watch};
+use self::quota::{Full, Quota, QuotaLimits, QuotaPermit, network};
 use self::refuse::refuse;
 use self::request::Served;
-use self::seats::{Full, Most, Seat, Seats, network};
 use self::service::Http;
 use self::stalled::Streams;
 use super::options::Options;
@@ -76,8 +75,8 @@ pub(crate) struct Listener {
     listener: TcpListener,
     http: Http,
     path: Arc<str>,
-    most: Most,
-    seats: Arc<Seats<IpAddr>>,
+    most: QuotaLimits,
+    quota: Arc<Quota<IpAddr>>,
     /// Nobody who comes after the end has anything to come for any more.
     over: CancellationToken,
 }
@@ -90,7 +89,7 @@ impl Listener {
     ) -> io::Result<Self> {
         tls::agree(target, &options)?;
         let listener = TcpListener::bind((target.host, target.port)).await?;
-        let most = Most {
+        let most = QuotaLimits {
             all: hub.config.limits.connections,
             each: options.connections_per_address,
         };
@@ -108,7 +107,7 @@ impl Listener {
                 Some(path) => path.into(),
             },
             most,
-            seats: Arc::default(),
+            quota: Arc::default(),
             over: CancellationToken::new(),
         })
     }
@@ -141,12 +140,12 @@ impl Listener {
             Ok(accepted) => accepted,
             Err(error) => return accept_failed(&error).await,
         };
-        let seat = match Seat::take(&self.seats, Some(network(remote.ip())), self.most) {
-            Ok(seat) => seat,
+        let permit = match QuotaPermit::take(&self.quota, Some(network(remote.ip())), self.most) {
+            Ok(permit) => permit,
             Err(full) => return self.refuse(hub, socket, remote, full),
         };
         let place = Arc::new(Place {
-            seat,
+            permit,
             watch: Watch::new(),
             http: self.http.for_connection(remote),
             path: Arc::clone(&self.path),
@@ -306,12 +305,12 @@ fn serve<S>(
 fn mark_upgrade(request: &mut Request<Incoming>, place: &Arc<Place>) {
     let is_stream = request.method() == Method::CONNECT;
     if is_stream || request.headers().contains_key(UPGRADE) {
-        let seat = is_stream.then(|| place.seat.another());
+        let permit = is_stream.then(|| place.permit.another());
         let lasting = Lasting {
             visit: Visit::begin(place, request.version()),
             is_stream,
-            has_seat: !matches!(seat, Some(None)),
-            _seat: seat.flatten(),
+            has_seat: !matches!(permit, Some(None)),
+            _permit: permit.flatten(),
         };
         request.extensions_mut().insert(Arc::new(lasting));
     }
@@ -324,7 +323,7 @@ pub(crate) struct Lasting {
     visit: Visit,
     is_stream: bool,
     /// A stream of a connection counts beside it; any other takes its place.
-    _seat: Option<Seat<IpAddr>>,
+    _permit: Option<QuotaPermit<IpAddr>>,
     pub(crate) has_seat: bool,
 }
 
@@ -394,7 +393,7 @@ pub(super) struct Place {
     watch: Watch,
     pub(super) http: Http,
     pub(super) path: Arc<str>,
-    seat: Seat<IpAddr>,
+    permit: QuotaPermit<IpAddr>,
     /// See [`Listener`].
     over: CancellationToken,
 }

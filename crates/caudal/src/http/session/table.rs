@@ -15,19 +15,19 @@ use crate::call::lone::LoneExchange;
 use crate::connection::Command;
 use crate::connection::deadline::after;
 use crate::extensions::Extensions;
-use crate::http::{Http, Most, Options, Seat, Seats};
+use crate::http::{Http, Options, Quota, QuotaLimits, QuotaPermit};
 
 /// All sessions of a server.
 #[derive(Debug)]
 pub(crate) struct SessionTable {
     limits: ServerLimits,
-    seats: Arc<Seats<Opener>>,
+    quota: Arc<Quota<Opener>>,
     state: Mutex<TableState>,
 }
 
 #[derive(Debug, Default)]
 struct TableState {
-    sessions: HashMap<Arc<str>, (Arc<Session>, Seat<Opener>)>,
+    sessions: HashMap<Arc<str>, (Arc<Session>, QuotaPermit<Opener>)>,
     /// True while a task looks for sessions that have expired.
     is_watched: bool,
 }
@@ -47,7 +47,7 @@ impl SessionTable {
     pub(super) fn new(options: &Options) -> Arc<Self> {
         Arc::new(Self {
             limits: ServerLimits::new(options),
-            seats: Arc::default(),
+            quota: Arc::default(),
             state: Mutex::default(),
         })
     }
@@ -64,12 +64,12 @@ impl SessionTable {
             return Err(OpenError::ShuttingDown);
         }
         let id = random_id()?;
-        let most = Most {
+        let most = QuotaLimits {
             all: options.sessions,
             each: options.sessions_per_caller,
         };
-        let seat = Seat::take(&self.seats, Opener::of(http, caller, head), most);
-        let seat = seat.map_err(|_| OpenError::TooMany)?;
+        let permit = QuotaPermit::take(&self.quota, Opener::of(http, caller, head), most);
+        let permit = permit.map_err(|_| OpenError::TooMany)?;
         let limits = self.limits.session(&hub.config.limits, options);
         let (queues, incoming) = SessionQueues::new(limits);
         let extensions = match options.authorize {
@@ -83,18 +83,23 @@ impl SessionTable {
         let owner = Owner::of(caller, head);
         let session = Session::new(id, queues, connection, owner);
         let handle = SessionHandle::new(&session);
-        self.insert(session, seat, options.session_timeout);
+        self.insert(session, permit, options.session_timeout);
         Ok(handle)
     }
 
-    fn insert(self: &Arc<Self>, session: Arc<Session>, seat: Seat<Opener>, timeout: Duration) {
+    fn insert(
+        self: &Arc<Self>,
+        session: Arc<Session>,
+        permit: QuotaPermit<Opener>,
+        timeout: Duration,
+    ) {
         let mut state = self.lock();
         // If its transport has ended already, nobody would take it out again.
         if session.queues.inbox.is_closed() {
             return;
         }
         let id = Arc::clone(&session.id);
-        state.sessions.insert(id, (session, seat));
+        state.sessions.insert(id, (session, permit));
         if !timeout.is_zero() && !std::mem::replace(&mut state.is_watched, true) {
             tokio::spawn(end_expired(Arc::downgrade(self), timeout));
         }

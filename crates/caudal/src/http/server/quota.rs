@@ -1,40 +1,39 @@
-//! Who is there, and how often: so many in all, and so many of each.
+//! A limit on how many there may be in all, and for each key, such as an address.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What is taken.
+/// Counts what is taken, in all and for each key.
 #[derive(Debug)]
-pub(crate) struct Seats<K>(Mutex<(usize, HashMap<K, usize>)>);
+pub(crate) struct Quota<K>(Mutex<(usize, HashMap<K, usize>)>);
 
-/// How many there are.
+/// How many may be taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Most {
+pub(crate) struct QuotaLimits {
     pub(crate) all: usize,
     pub(crate) each: usize,
 }
 
-/// The limit that leaves no room for one more.
+/// The limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     All,
     Each,
 }
 
-/// One that is counted while it lasts.
+/// Counts as one until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat<K: Hash + Eq> {
-    seats: Arc<Seats<K>>,
-    most: Most,
-    /// Whose it is, if that is known.
+pub(crate) struct QuotaPermit<K: Hash + Eq> {
+    quota: Arc<Quota<K>>,
+    most: QuotaLimits,
+    /// The key, if it is known.
     of: Option<K>,
 }
 
-/// What an address counts as. Of IPv6 that is its /64, which one machine has for itself
-/// and can take any address of; an IPv4 address that is written as one of IPv6 is the
-/// same as without.
+/// The key of an address. For IPv6 that is its /64, of which one machine can take any
+/// address; an IPv4 address that is mapped into IPv6 counts as IPv4.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -45,13 +44,13 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-impl<K> Default for Seats<K> {
+impl<K> Default for Quota<K> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K> Seats<K> {
+impl<K> Quota<K> {
     fn lock(&self) -> MutexGuard<'_, (usize, HashMap<K, usize>)> {
         self.0
             .lock()
@@ -59,13 +58,17 @@ impl<K> Seats<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone> Seat<K> {
+impl<K: Hash + Eq + Clone> QuotaPermit<K> {
     /// Takes one.
     ///
     /// # Errors
     /// The limit, if there is none left.
-    pub(crate) fn take(seats: &Arc<Seats<K>>, of: Option<K>, most: Most) -> Result<Self, Full> {
-        let mut taken = seats.lock();
+    pub(crate) fn take(
+        quota: &Arc<Quota<K>>,
+        of: Option<K>,
+        most: QuotaLimits,
+    ) -> Result<Self, Full> {
+        let mut taken = quota.lock();
         let (all, each) = &mut *taken;
         let own = of.as_ref().and_then(|of| each.get(of)).copied();
         if of.is_some() && own.unwrap_or(0) >= most.each {
@@ -78,19 +81,19 @@ impl<K: Hash + Eq + Clone> Seat<K> {
         if let Some(of) = &of {
             *each.entry(of.clone()).or_default() += 1;
         }
-        let seats = Arc::clone(seats);
-        Ok(Self { seats, most, of })
+        let quota = Arc::clone(quota);
+        Ok(Self { quota, most, of })
     }
 
     /// Takes another one for the same.
     pub(super) fn another(&self) -> Option<Self> {
-        Self::take(&self.seats, self.of.clone(), self.most).ok()
+        Self::take(&self.quota, self.of.clone(), self.most).ok()
     }
 }
 
-impl<K: Hash + Eq> Drop for Seat<K> {
+impl<K: Hash + Eq> Drop for QuotaPermit<K> {
     fn drop(&mut self) {
-        let mut taken = self.seats.lock();
+        let mut taken = self.quota.lock();
         let (all, each) = &mut *taken;
         *all -= 1;
         let Some(of) = &self.of else { return };
@@ -124,20 +127,20 @@ mod tests {
 
     #[test]
     fn nobody_is_kept_in_mind_who_has_gone() {
-        let seats = Arc::default();
-        let most = Most { all: 3, each: 2 };
-        let take = |of| Seat::take(&seats, of, most);
+        let quota = Arc::default();
+        let most = QuotaLimits { all: 3, each: 2 };
+        let take = |of| QuotaPermit::take(&quota, of, most);
         let one = take(Some("ada")).unwrap();
         let other = one.another().unwrap();
         assert!(one.another().is_none());
         assert_eq!(take(Some("ada")).unwrap_err(), Full::Each);
         let third = take(None).unwrap();
         assert_eq!(take(Some("bob")).unwrap_err(), Full::All);
-        assert_eq!(seats.lock().1.len(), 1);
+        assert_eq!(quota.lock().1.len(), 1);
         drop((one, third));
         let _bob = take(Some("bob")).unwrap();
         drop(other);
-        assert_eq!(*seats.lock(), (1, HashMap::from([("bob", 1)])));
+        assert_eq!(*quota.lock(), (1, HashMap::from([("bob", 1)])));
         let unknown = [take(None), take(None)];
         assert!(unknown.iter().all(Result::is_ok) && take(None).is_err());
     }
