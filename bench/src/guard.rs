@@ -22,7 +22,7 @@ const TOLERANCE: f64 = 0.03;
 const ACCEPT: &str = "cargo run --release -- --guard --write";
 
 /// Contestant, message, and about how many bytes callgrind has to follow.
-const PATHS: [(&str, &str, usize); 31] = [
+const PATHS: [(&str, &str, usize); 30] = [
     // caudal-core: decoding, dispatch, encoding.
     ("caudal-core", "add", 54),
     ("caudal-core", "typed-1k", 1_000),
@@ -49,7 +49,8 @@ const PATHS: [(&str, &str, usize); 31] = [
     ("pending-100", "nothing", 10_000),
     ("pending-10000", "nothing", 1_000_000),
     ("waiting-1000", "nothing", 54),
-    // caudal's router.
+    // caudal's router. No batch: where it pauses depends on the clock, which runs on under
+    // callgrind.
     ("router", "add", 54),
     ("router", "add-async", 54),
     ("router", "notification", 54),
@@ -59,7 +60,6 @@ const PATHS: [(&str, &str, usize); 31] = [
     ("router", "typed-1k", 1_000),
     ("router", "pass-1k", 1_000),
     ("router", "pass-100k", 100_000),
-    ("router", "batch-100", 5_500),
 ];
 
 /// What one message costs on one path.

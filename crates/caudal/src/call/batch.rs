@@ -12,6 +12,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use super::caller::Caller;
 use super::replies::{Refusal, Replies};
 use super::suspended::SuspendedCall;
+use super::time_slice::TimeSlice;
 use super::{Arrival, Progress, Scope, handle_single};
 use crate::connection::{Connection, IdKey};
 use crate::observe::trace::Traces;
@@ -32,10 +33,11 @@ pub(super) fn handle(
         requests: 0,
         traces,
     };
+    let time_slice = scope.time_slice.unwrap_or_else(TimeSlice::begin);
     let mut left = entries.iter();
     while let Some(entry) = left.next() {
         batch.run(entry, scope);
-        if scope.time_slice.is_over() && !left.as_slice().is_empty() {
+        if time_slice.is_over() && !left.as_slice().is_empty() {
             let begun = entries.len() - left.as_slice().len();
             // Responses never wait.
             for entry in left {
@@ -158,6 +160,7 @@ impl PausedBatch {
         replies: &mut Replies<'_>,
     ) -> Progress {
         let policy = &scope.caller.config().policy;
+        let time_slice = scope.time_slice.unwrap_or_else(TimeSlice::begin);
         let mut entries = Entries::at(&self.text, self.position, policy);
         while let Some(entry) = entries.next() {
             // Responses were handled when the batch came.
@@ -165,7 +168,7 @@ impl PausedBatch {
                 continue;
             }
             self.batch.run(&entry, scope);
-            if scope.time_slice.is_over() {
+            if time_slice.is_over() {
                 self.position = entries.position();
                 return Progress::Paused(self);
             }

@@ -11,7 +11,6 @@ use tokio::task::yield_now;
 
 use super::caller::Caller;
 use super::replies::{Refusal, Replies};
-use super::time_slice::TimeSlice;
 use super::{Arrival, Progress, Scope, handle};
 use crate::config::Config;
 use crate::connection::incoming::IncomingCalls;
@@ -167,7 +166,7 @@ fn scope<'s>(router: &'s Router, caller: &'s Caller) -> Scope<'s> {
         router,
         caller,
         arrival: Arrival::Fresh,
-        time_slice: TimeSlice::begin(),
+        time_slice: None,
     }
 }
 

@@ -45,7 +45,8 @@ pub(crate) struct Scope<'s> {
     pub(crate) router: &'s Router,
     pub(crate) caller: &'s Caller,
     pub(crate) arrival: Arrival,
-    pub(crate) time_slice: TimeSlice,
+    /// `None` if a batch begins one of its own.
+    pub(crate) time_slice: Option<TimeSlice>,
 }
 
 /// When a message came.

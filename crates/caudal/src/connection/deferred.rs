@@ -162,7 +162,7 @@ impl Core {
                 router: &self.router,
                 caller: &self.caller,
                 arrival: Arrival::Fresh,
-                time_slice,
+                time_slice: Some(time_slice),
             };
             let mut replies = Replies::to_connection(&self.caller, &self.connection, &mut self.out);
             let progress = batch.resume(&scope, &mut replies);

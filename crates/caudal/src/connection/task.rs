@@ -377,7 +377,7 @@ impl Core {
             router: &self.router,
             caller: &self.caller,
             arrival: Arrival::Fresh,
-            time_slice,
+            time_slice: Some(time_slice),
         };
         let mut replies = Replies::to_connection(&self.caller, &self.connection, &mut self.out);
         match call::handle(frame, &scope, &mut replies) {
@@ -441,7 +441,7 @@ impl Core {
             router: &self.router,
             caller: &self.caller,
             arrival,
-            time_slice,
+            time_slice: Some(time_slice),
         };
         let mut replies = Replies::to_connection(&self.caller, &self.connection, &mut self.out);
         let progress = call::handle_message(text, message, traces, &scope, &mut replies);
