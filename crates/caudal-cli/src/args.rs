@@ -119,7 +119,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// How long it may take in all; `serve` has no such time.
+    /// Maximum time of the command; zero for `serve`, which has none.
     pub(crate) const fn limit(&self) -> Duration {
         match self {
             Self::Serve(_) => Duration::ZERO,

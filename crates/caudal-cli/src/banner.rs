@@ -1,5 +1,4 @@
-//! What `caudal serve` says first: where it listens, and commands that work when they
-//! are pasted.
+//! First output of `caudal serve`: its address, and commands that can be pasted and run.
 
 use std::fmt::{self, Display, Write as _};
 use std::path::{Path, PathBuf};
@@ -108,13 +107,13 @@ fn trusting(cert: &Path) -> String {
     format!(" --cacert {}", quote(&path.to_string_lossy()))
 }
 
-/// How this program is called.
+/// Name or path by which this program can be run.
 enum Program {
-    /// By its name, which finds it.
+    /// Its name, which is found in `PATH`.
     Found,
-    /// By the path from this folder, which has built it.
+    /// The path from the current folder, in which the program was built.
     BuiltHere(String),
-    /// By its whole path.
+    /// The whole path.
     Elsewhere(String),
 }
 
@@ -152,7 +151,7 @@ fn short(program: &Path, folder: &Path) -> Option<String> {
     built.then(|| path.to_string_lossy().into_owned())
 }
 
-/// Where a client of this machine finds it: an unspecified address cannot be called.
+/// Address for a client on this machine: an unspecified address cannot be called.
 fn reached(endpoint: &Endpoint) -> String {
     let text = endpoint.to_string();
     match is_unspecified(endpoint) {
@@ -164,7 +163,7 @@ fn reached(endpoint: &Endpoint) -> String {
     }
 }
 
-/// Whether it listens on every address of the machine.
+/// Returns true if the endpoint listens on every address of the machine.
 fn is_unspecified(endpoint: &Endpoint) -> bool {
     let text = endpoint.to_string();
     text.contains("://0.0.0.0:") || text.contains("://[::]:")

@@ -22,7 +22,7 @@ const TAKEN: [HeaderName; 6] = [
     UPGRADE,
 ];
 
-/// What an endpoint is for: not every one is for both.
+/// Use of an endpoint: not every scheme supports both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Serve,
@@ -85,7 +85,7 @@ pub(crate) fn with_framing(
     }
 }
 
-/// Whether it is spoken to by HTTP or WebSocket.
+/// Returns true if the endpoint uses HTTP or WebSocket.
 pub(crate) fn is_url(endpoint: &Endpoint) -> bool {
     matches!(
         endpoint.address(),
@@ -93,12 +93,12 @@ pub(crate) fn is_url(endpoint: &Endpoint) -> bool {
     )
 }
 
-/// Whether it is a program that is started for the call.
+/// Returns true if the endpoint is a program that is started for the call.
 pub(crate) const fn is_program(endpoint: &Endpoint) -> bool {
     matches!(endpoint.address(), Address::Command { .. })
 }
 
-/// Whether it is a URL with TLS.
+/// Returns true if the endpoint is a URL with TLS.
 pub(crate) fn is_secure(endpoint: &Endpoint) -> bool {
     match endpoint.address() {
         Address::Http { url, .. } | Address::WebSocket { url } => {
@@ -108,7 +108,7 @@ pub(crate) fn is_secure(endpoint: &Endpoint) -> bool {
     }
 }
 
-/// A token, and where it comes from.
+/// A token, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     Typed(String),
@@ -149,10 +149,10 @@ impl Token {
     }
 }
 
-/// What an HTTP server is told.
+/// Options of the HTTP client.
 ///
 /// # Errors
-/// Something was typed that the endpoint cannot carry.
+/// A header or token was given that the endpoint cannot carry.
 pub(crate) fn options(
     endpoint: &Endpoint,
     token: Option<Token>,

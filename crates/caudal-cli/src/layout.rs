@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// How JSON is written.
+/// Layout of JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// In one line, for programs.
@@ -12,7 +12,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// What suits a stream.
+    /// Returns the style for a stream: pretty for a terminal, compact for others.
     pub(crate) fn of(stream: &impl std::io::IsTerminal) -> Self {
         match stream.is_terminal() {
             true => Self::Pretty,

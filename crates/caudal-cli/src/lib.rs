@@ -1,4 +1,4 @@
-//! What the command-line tool `caudal` serves, for other programs to serve too.
+//! Methods that the command-line tool `caudal` serves, for use in other programs.
 //!
 //! The tool itself is the binary: `caudal --help` has its manual.
 

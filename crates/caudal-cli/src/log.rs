@@ -1,4 +1,4 @@
-//! What the library logs, as lines on stderr: warnings, and errors with their number.
+//! Log of the library as lines on stderr: warnings, and errors with their number.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::Cell;
@@ -128,7 +128,7 @@ impl Subscriber for Lines {
     fn exit(&self, _: &Id) {}
 }
 
-/// What an event says, and `, name=value` for each of its fields.
+/// Message of an event, and `, name=value` for each of its fields.
 #[derive(Default)]
 struct Line {
     message: String,

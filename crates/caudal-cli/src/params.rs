@@ -26,7 +26,7 @@ pub(crate) async fn read(typed: &str) -> Result<Box<RawValue>, Failure> {
     parse(&text, Source::Stdin)
 }
 
-/// Where params are from: only a shell needs quotes.
+/// Source of params: only a shell needs quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Typed,
@@ -62,12 +62,12 @@ fn parse(text: &str, source: Source) -> Result<Box<RawValue>, Failure> {
         .map_err(|error| Failure::usage(format!("{what} cannot be sent: {error}")))
 }
 
-/// Whether it was not meant to be JSON at all.
+/// Returns true if the text does not look like JSON.
 fn is_word(text: &str) -> bool {
     text.len() <= 128 && !text.contains(['[', ']', '{', '}', '"', '\'', ':', ','])
 }
 
-/// How words are written as an array, quoted for a shell.
+/// Writes words as a JSON array, quoted for a shell.
 pub(crate) fn array<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let entry = |word: &str| match RawJson::parse(word) {
         Ok(json) => layout(json.as_str(), Style::Compact),

@@ -1,4 +1,4 @@
-//! `caudal serve`: the demo methods, until it is told to stop.
+//! `caudal serve`: serves the demo methods until it is stopped.
 
 use std::error::Error as _;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::log;
 use crate::params::quote;
 use crate::signals::Signals;
 
-/// So long what runs may go on after Ctrl-C.
+/// Maximum time for running requests to finish after Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
@@ -125,7 +125,7 @@ fn endpoint(serve: &Serve) -> Result<Endpoint, Failure> {
     endpoint::parse(url, None, Role::Serve)
 }
 
-/// Who the server is: needed where there is TLS, and of no use elsewhere.
+/// Reads the server's certificate and key, which only TLS needs.
 fn tls(endpoint: &Endpoint, files: Option<(&Path, &Path)>) -> Result<Option<ServerTls>, Failure> {
     match (endpoint::is_secure(endpoint), files) {
         (true, Some((cert, key))) => match ServerTls::read(cert, key) {

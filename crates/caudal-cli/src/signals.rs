@@ -1,4 +1,4 @@
-//! What asks the program to end: a signal, or that its time is up.
+//! Reasons to end the program: a signal, or the end of its time.
 
 use std::convert::Infallible;
 use std::io;
@@ -11,13 +11,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::exit::{Exit, Failure};
 
-/// So long the program may take to see that it is to end; then it hangs.
+/// Time that the program has to react to a signal or timeout; then it is taken to hang.
 pub(crate) const HANGS: Duration = Duration::from_secs(1);
 
-/// Ctrl-C and SIGTERM, from when this is made.
+/// Receiver of Ctrl-C and SIGTERM, from the moment it is made.
 ///
-/// A thread of their own waits for them. If nobody takes one, because the program
-/// hangs where it writes to somebody who does not read, the thread ends the program.
+/// A separate thread waits for the signals. If the program does not take one in time,
+/// because it hangs in a write that is not read, the thread ends the program.
 pub(crate) struct Signals(mpsc::UnboundedReceiver<oneshot::Sender<()>>);
 
 impl Signals {
@@ -61,10 +61,10 @@ fn watch(sender: mpsc::UnboundedSender<oneshot::Sender<()>>) -> io::Result<()> {
     Ok(())
 }
 
-/// What must be over in time, and this is dropped then.
+/// Time limit for the program; dropping it removes the limit.
 ///
-/// If it is not, the program hangs where it writes to somebody who does not read, and no
-/// clock of its own is looked at: a thread ends it.
+/// A separate thread ends the program at the limit. The program's own timers do not run
+/// while it hangs in a write that is not read.
 pub(crate) struct Limit {
     _held: Sender<Infallible>,
 }
@@ -91,7 +91,7 @@ fn end(exit: Exit) -> ! {
     std::process::exit(exit as i32)
 }
 
-/// Does what may block for ever, so that a signal is seen meanwhile.
+/// Runs work that may block for ever, so that a signal is seen meanwhile.
 pub(crate) async fn aside<T, F>(work: F) -> io::Result<T>
 where
     T: Send + 'static,
@@ -101,7 +101,7 @@ where
     done.map_err(io::Error::other)?
 }
 
-/// Does what may block for ever, for so long at most.
+/// Runs work that may block for ever, and waits for it at most `patience`.
 pub(crate) fn within(patience: Duration, work: impl FnOnce() + Send + 'static) {
     let (held, dropped) = channel::<Infallible>();
     let work = move || {

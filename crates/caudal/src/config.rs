@@ -1,4 +1,4 @@
-//! What a connection may use and how it behaves: limits, timeouts, conventions.
+//! Configuration of a connection: limits, timeouts and conventions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::dialect::Dialect;
 use crate::observe::tap::Tap;
 use crate::observe::trace::TracePlace;
 
-/// How a connection behaves. One value serves all three ways to get one:
+/// Configuration of a connection. One value serves all three ways to get one:
 /// [`serve`](crate::serve()), [`connect`](crate::connect()) and
 /// [`Peer::pair_with`](crate::Peer::pair_with).
 ///
@@ -26,33 +26,33 @@ use crate::observe::trace::TracePlace;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// What is accepted as a message, and how much an error answer tells.
+    /// Rules for valid messages, and the detail of error responses.
     pub policy: Policy,
-    /// What one connection may hold.
+    /// Resource limits.
     pub limits: Limits,
-    /// How long a call of ours waits for its answer; zero is for ever. A call
-    /// may say otherwise: [`Call::timeout`](crate::Call::timeout).
+    /// Timeout of an outgoing call; zero is for ever. A call may have its own:
+    /// [`Call::timeout`](crate::Call::timeout).
     pub call_timeout: Duration,
-    /// How long handlers that still run may go on when the other side has ended
-    /// its input; then they are cancelled. While it takes what we send, the time begins
-    /// anew: who reads slowly gets everything.
+    /// Time that running handlers have to finish after the other side has ended its input;
+    /// then they are cancelled. The time starts again whenever the other side accepts
+    /// output, so that a slow reader gets every reply.
     pub drain_timeout: Duration,
-    /// Ends a connection on which nothing was sent or received for so long while
-    /// nothing was under way; zero, the default, is never. A dead socket is
-    /// found by keep-alive in any case.
+    /// Closes a connection on which nothing was sent, received or in progress for this
+    /// time. Zero, the default, disables it. Dead sockets are found by keep-alive in any
+    /// case.
     pub idle_timeout: Duration,
-    /// How long a message may take from its first byte to its last: 60 s, and zero
-    /// is for ever. A connection that sends half a message and stops is closed. So is
-    /// one on which so long nothing could be read or sent, because both sides have more
-    /// to say than [`Limits`] let the other take.
+    /// Maximum time from the first byte of a message to its last: 60 s by default, and
+    /// zero is for ever. A connection that sends half a message and stops is closed. A
+    /// connection is also closed if nothing could be read or sent for this time because
+    /// both sides have more to send than [`Limits`] let the other accept.
     pub message_timeout: Duration,
-    /// What our own ids look like.
+    /// Format of the ids of outgoing calls.
     pub id_format: IdFormat,
-    /// How calls are cancelled and report progress.
+    /// Conventions for cancellation and progress.
     pub dialect: Dialect,
-    /// Who sees every message.
+    /// Observer that sees every message.
     pub tap: Option<Arc<dyn Tap>>,
-    /// Where messages have their trace context; nowhere by default.
+    /// Location of the trace context in messages; off by default.
     pub trace: TracePlace,
 }
 
@@ -90,8 +90,8 @@ impl fmt::Debug for Config {
     }
 }
 
-/// What one connection may hold. All are on by default; [`Policy`] has those of
-/// a single message.
+/// Resource limits of a connection or a server. All are on by default; [`Policy`] has
+/// the limits of a single message.
 ///
 /// | limit | default | at the limit |
 /// |---|---|---|
@@ -118,29 +118,30 @@ impl fmt::Debug for Config {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Requests of the other side that run or wait to run. As many calls of one server
-    /// may go on after they were cancelled, whether their connection is there or not.
+    /// Requests of the other side that run or wait to run. The calls of one server that
+    /// continue after they were cancelled have a limit of the same size, which is
+    /// independent of their connections.
     ///
-    /// What their handlers keep in memory is the handlers' own: params are of at most
+    /// Memory that handlers allocate is not counted. Params have at most
     /// [`Policy::max_message`](crate::Policy::max_message) bytes each.
     pub in_flight: usize,
     /// Bytes of messages that wait behind a notification or a serial method.
     pub queue: usize,
-    /// Bytes to be sent. One message may pass it, so that none is too large.
+    /// Bytes queued for sending. One message may exceed it, so that none is too large.
     pub output: usize,
-    /// Calls of ours that wait for an answer.
+    /// Outgoing calls that wait for a response.
     pub pending: usize,
     /// Connections of one server.
     pub connections: usize,
-    /// Bytes of memory for the messages of one server that have begun to arrive and are
-    /// not whole, over all its connections and sessions. The first 128 KiB of a
-    /// connection do not count, so that small messages pass when this is used up.
-    /// One message alone may pass it, so that none is too large.
+    /// Bytes of memory for the incomplete messages of one server, over all its connections
+    /// and sessions. The first 128 KiB of a connection do not count, so that small messages
+    /// are accepted when the limit is reached. One message alone may exceed it, so that none
+    /// is too large.
     ///
-    /// The default is room for 256 messages of
+    /// The default has room for 256 messages of
     /// [`Policy::max_message`](crate::Policy::max_message) bytes that arrive at the same
-    /// time: clients with a slow network have it, and clients that send without end take
-    /// no more of the machine.
+    /// time. Clients on a slow network have enough room, and clients that never finish a
+    /// message cannot use more memory than this.
     pub incomplete: usize,
 }
 

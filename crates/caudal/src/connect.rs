@@ -66,19 +66,19 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// What this side serves; nothing by default.
+    /// Sets the methods that this side serves; none by default.
     pub fn router(mut self, router: Router) -> Self {
         self.router = router;
         self
     }
 
-    /// Limits, timeouts and conventions.
+    /// Sets limits, timeouts and conventions.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// What an HTTP server is told.
+    /// Sets the options of HTTP requests, such as headers and a token.
     #[cfg(feature = "http")]
     pub fn http(mut self, options: http::ClientOptions) -> Self {
         self.http = options;
@@ -93,13 +93,13 @@ impl Connect {
         self
     }
 
-    /// How long one try may take: 10 s unless said otherwise; zero is for ever.
+    /// Sets the maximum time for one connection attempt: 10 s by default; zero is for ever.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How long a program may take to end by itself when the connection is closed; see
+    /// Sets the time that a program has to exit after the connection is closed; see
     /// [`Child::grace`](crate::transport::Child::grace).
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
@@ -121,8 +121,8 @@ impl Connect {
         self
     }
 
-    /// Is told of every gap, when the connection is there again: the place to
-    /// subscribe anew.
+    /// Sets a function that is called after each reconnection, with the [gap](crate::Gap) in
+    /// the connection. Use it to subscribe again.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), caudal::Error> {
@@ -187,7 +187,7 @@ impl fmt::Debug for Connect {
     }
 }
 
-/// How a connection is made, once or again.
+/// Settings for making a connection, the first time and on reconnection.
 struct Dial {
     endpoint: Endpoint,
     timeout: Duration,

@@ -1,4 +1,4 @@
-//! How two sides agree to cancel calls and report progress.
+//! Conventions for cancelling calls and reporting progress.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,9 +20,9 @@ use crate::connection::IdKey;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dialect {
-    /// How a call is cancelled.
+    /// Convention for cancelling a call.
     pub cancel: Option<Cancel>,
-    /// How a call reports that it is getting on.
+    /// Convention for reporting the progress of a call.
     pub progress: Option<Progress>,
 }
 

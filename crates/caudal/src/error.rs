@@ -1,4 +1,4 @@
-//! Why there is no connection.
+//! Errors of listening and connecting.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -37,7 +37,7 @@ pub enum Error {
     Listen {
         /// The address.
         endpoint: Box<Endpoint>,
-        /// What the system says.
+        /// Underlying I/O error.
         #[source]
         cause: io::Error,
     },
@@ -46,17 +46,17 @@ pub enum Error {
     Connect {
         /// The address.
         endpoint: Box<Endpoint>,
-        /// What the system says.
+        /// Underlying I/O error.
         #[source]
         cause: io::Error,
     },
-    /// Nothing was reached in time.
+    /// The connection was not made in time.
     #[error("`{endpoint}` did not answer in time")]
     ConnectTimeout {
         /// The address.
         endpoint: Box<Endpoint>,
     },
-    /// Other machines could reach it, and nobody asked for that.
+    /// The address can be reached from other machines, and that was not allowed.
     #[error(
         "`{endpoint}` is no loopback address, so other machines may reach it; if that is meant, say `allow_remote()`"
     )]
@@ -70,9 +70,9 @@ pub enum Error {
     Unsupported {
         /// The address.
         endpoint: Box<Endpoint>,
-        /// What was asked for.
+        /// Requested operation.
         verb: &'static str,
-        /// What to do.
+        /// Advice for the user.
         hint: &'static str,
     },
     /// A message could not be serialised.
@@ -81,7 +81,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the transport of this address needs is not compiled in.
+    /// Error for an address whose transport is not compiled in.
     pub(crate) fn not_built_in(endpoint: &Endpoint, verb: &'static str) -> Self {
         Self::Unsupported {
             endpoint: Box::new(endpoint.clone()),
@@ -90,7 +90,7 @@ impl Error {
         }
     }
 
-    /// Whether the same may succeed later, without any change here.
+    /// Returns true if the same operation may succeed later without any change on this side.
     ///
     /// - `true`: the other side is not there, or not yet; try again after a while, as a
     ///   connection that was made once does with
@@ -158,7 +158,7 @@ fn may_pass(cause: &io::Error) -> bool {
     )
 }
 
-/// What to try when an address cannot be listened on.
+/// Advice for an address that cannot be listened on.
 fn listen_hint(endpoint: &Endpoint, cause: &io::Error) -> String {
     match (cause.kind(), endpoint.address()) {
         (io::ErrorKind::AddrInUse, Address::Unix { .. }) => {
@@ -181,7 +181,7 @@ fn listen_hint(endpoint: &Endpoint, cause: &io::Error) -> String {
     }
 }
 
-/// What to try when an address cannot be connected to.
+/// Advice for an address that cannot be connected to.
 fn connect_hint(endpoint: &Endpoint, cause: &io::Error) -> &'static str {
     match (endpoint.address(), cause.kind()) {
         _ if endpoint.port() == Some(0) => "; port 0 is for listening, use 1–65535",

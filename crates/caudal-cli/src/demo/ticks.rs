@@ -18,7 +18,7 @@ const EVERY_MS: std::ops::RangeInclusive<u64> = 1..=3_600_000;
 pub(super) struct Start {
     every_ms: u64,
     count: u32,
-    /// Whether the answer waits for the last tick.
+    /// True if the reply waits for the last tick.
     wait: bool,
 }
 
@@ -32,7 +32,7 @@ impl Default for Start {
     }
 }
 
-/// What stops the ticks of a connection, if it is used or dropped.
+/// Handle that stops the ticks of a connection when it is used or dropped.
 #[derive(Default)]
 struct Stop(Mutex<Option<oneshot::Sender<()>>>);
 
@@ -83,7 +83,7 @@ pub(super) async fn start(cx: Context, params: Option<Start>) -> Result<Value, J
     Ok(json!({ "ticks": sent }))
 }
 
-/// Whether there was something to stop.
+/// Stops the ticks; returns true if there were any.
 pub(super) fn stop(cx: &Context) -> bool {
     let running = Stop::of(cx.peer()).replace(None);
     running.is_some_and(|stop| stop.send(()).is_ok())

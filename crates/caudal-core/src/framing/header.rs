@@ -32,18 +32,18 @@ const MAX_SKIPPED: u64 = u32::MAX as u64;
 
 const LENGTH: &[u8] = b"content-length";
 
-/// How much of a header is shown in an error.
+/// Maximum bytes of a header that are shown in an error.
 const SHOWN: usize = 64;
 
 /// The state between two looks at the buffer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Header {
     stage: Stage,
-    /// Whether a header that we know has begun a frame.
+    /// True if a known header has begun a frame.
     begun: bool,
     /// The lines that have come since the last frame or blank line.
     seen: Seen,
-    /// How much of the current header line holds no newline.
+    /// Number of bytes of the current header line that are known to hold no newline.
     searched: usize,
     length: Option<u64>,
     /// The charset fault of this frame, reported when its headers end.
@@ -144,12 +144,12 @@ impl Header {
         true
     }
 
-    /// Whether no frame has begun.
+    /// Returns true if no frame has begun.
     pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Headers && !self.begun
     }
 
-    /// Whether bytes are dropped up to the next `Content-Length`. They belong to no frame.
+    /// Returns true if bytes are dropped up to the next `Content-Length`. They belong to no frame.
     pub(super) fn is_seeking(&self) -> bool {
         matches!(self.stage, Stage::Seek { .. })
     }
@@ -323,7 +323,7 @@ fn name_and_value(line: &[u8]) -> (&[u8], &[u8]) {
     )
 }
 
-/// Whether it is a header's name: a token of RFC 9110.
+/// Returns true if it is a valid header name: a token of RFC 9110.
 fn is_name(name: &[u8]) -> bool {
     let is_token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
     !name.is_empty() && name.iter().all(is_token)
@@ -342,7 +342,7 @@ fn length(value: &[u8]) -> Result<u64, FrameError> {
         })
 }
 
-/// Whether a `Content-Type` says UTF-8, or nothing about it.
+/// Returns true if a `Content-Type` has the charset UTF-8 or none.
 fn is_utf8(value: &[u8]) -> bool {
     value
         .split(|b| *b == b';')

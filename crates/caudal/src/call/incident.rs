@@ -231,7 +231,7 @@ pub(crate) fn discard(payload: Box<dyn Any + Send>) {
     }
 }
 
-/// Runs work that may panic and is owed no reply.
+/// Runs work that may panic and needs no reply.
 pub(crate) fn contain(method: &str, work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         report_panic(method, None, payload);

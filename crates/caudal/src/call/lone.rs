@@ -1,6 +1,6 @@
 //! Messages without a connection: a POST, or [`Router::handle`].
 //!
-//! Such a message runs in the task of whoever brought it, and its reply goes back there.
+//! Such a message runs in the task that received it, and its reply is returned there.
 
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ use crate::router::Router;
 #[cfg(feature = "http")]
 use crate::router::handler::BoxFuture;
 
-/// What lone messages from one place share: those of an HTTP connection, of a mounted
+/// State shared by lone messages from one place: those of an HTTP connection, of a mounted
 /// service, or of [`Router::handle`].
 pub(crate) struct LoneOrigin {
     pub(crate) config: Arc<Config>,
@@ -76,7 +76,7 @@ thread_local! {
     static SPARE: Cell<BytesMut> = Cell::default();
 }
 
-/// Runs one message and returns its reply, `None` if it is owed none.
+/// Runs one message and returns its reply, or `None` if it needs none.
 ///
 /// # Errors
 /// The future of the reply, if a handler must wait. Dropping it cancels what the message
@@ -99,7 +99,7 @@ pub(crate) fn start(
     }
 }
 
-/// Runs one message and returns its reply, `None` if it is owed none.
+/// Runs one message and returns its reply, or `None` if it needs none.
 ///
 /// # Cancel safety
 /// Dropping it cancels what the message began.

@@ -39,7 +39,7 @@ use crate::router::Router;
 use crate::router::context::ContextBuilder;
 use crate::router::handler::{HandlerFuture, Settings};
 
-/// What a call needs of its surroundings.
+/// Environment of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'s> {
     pub(crate) router: &'s Router,
@@ -49,7 +49,7 @@ pub(crate) struct Scope<'s> {
     pub(crate) time_slice: Option<TimeSlice>,
 }
 
-/// When a message came.
+/// Time at which a message arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// Just now.
@@ -60,7 +60,7 @@ pub(crate) enum Arrival {
     DuringShutdown,
 }
 
-/// How far a message has come.
+/// Progress of a message.
 pub(crate) enum Progress {
     /// All replies are written.
     Done,
@@ -178,11 +178,11 @@ fn handle_single(
     }
 }
 
-/// What became of a call that was started.
+/// Outcome of starting a call.
 enum Started<'m> {
     Done,
     Suspended(Box<SuspendedCall>),
-    /// What follows the params makes it no valid call.
+    /// The members after the params make it an invalid call.
     NotACall(Box<Message<'m>>),
     /// A `Deserialize` panicked before the id was known.
     Panicked(Box<dyn Any + Send>),
@@ -295,7 +295,7 @@ enum Params<'m, 'c, 'p> {
     Read(Option<RawJson<'m>>),
 }
 
-/// What became of a call in its handler.
+/// Outcome of running a call's handler.
 pub(crate) enum Ran<'m> {
     /// The reply is written, or the notification is served.
     Replied,
@@ -303,7 +303,7 @@ pub(crate) enum Ran<'m> {
     Suspended,
     /// The handler did not run.
     BadParams(JsonRpcError),
-    /// The handler did not run: what follows the params makes it no valid call.
+    /// The handler did not run: the members after the params make it an invalid call.
     NotACall(Box<Message<'m>>),
 }
 

@@ -1,4 +1,4 @@
-//! Where the replies to a message go.
+//! Destination of the replies to a message.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ use crate::observe::tap::{self, Direction};
 /// A call whose reply is being made.
 #[derive(Debug)]
 pub(crate) struct PendingReply<'a> {
-    /// `None` for a notification, which is owed no reply.
+    /// `None` for a notification, which gets no reply.
     pub(crate) id: Option<Id<'a>>,
     pub(crate) method: &'a str,
     /// `Some` when the reply is written, or the notification is served.
@@ -35,7 +35,7 @@ impl<'a> PendingReply<'a> {
     }
 }
 
-/// How a call has ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Ok,
@@ -55,14 +55,14 @@ impl Outcome {
     }
 }
 
-/// Why a request is not run.
+/// Reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Overloaded,
     ShuttingDown,
 }
 
-/// Where replies go, and how they are framed.
+/// Destination and framing of replies.
 pub(crate) struct Replies<'o> {
     caller: &'o Caller,
     out: &'o mut BytesMut,
@@ -180,7 +180,7 @@ impl<'o> Replies<'o> {
         self.write_error(id, &JsonRpcError::new(code, message));
     }
 
-    /// Answers a message that is not valid, if its sender is owed that.
+    /// Answers a message that is not valid, if it needs a reply.
     pub(crate) fn invalid(&mut self, invalid: &Invalid<'_>) {
         let stats = self.caller.stats();
         stats.invalid();

@@ -65,8 +65,7 @@ impl SuspendedCall {
         });
     }
 
-    /// Runs the call in the task of whoever awaits this, and returns its reply without a
-    /// frame.
+    /// Runs the call in the task that awaits this, and returns its reply without a frame.
     ///
     /// # Cancel safety
     /// Dropping it cancels the call; one that chose to finish goes on.
@@ -192,7 +191,7 @@ async fn deliver(
     }
 }
 
-/// Tells a call that nobody waits for it any more.
+/// Token that cancels a call.
 #[derive(Clone)]
 struct CallToken {
     token: CancellationToken,

@@ -9,9 +9,9 @@ use bytes::{Buf, BytesMut};
 
 /// The size of a buffer: what is read at once.
 pub(crate) const SIZE: usize = 64 << 10;
-/// What an idle connection may hold, twice.
+/// Maximum bytes of each of the two buffers of an idle connection.
 const SMALL: usize = 512;
-/// How many a thread keeps.
+/// Maximum number of buffers that a thread keeps.
 const KEPT: usize = 8;
 
 thread_local! {
@@ -104,7 +104,7 @@ pub(crate) fn consume(buffer: &mut BytesMut, bytes: usize) {
     }
 }
 
-/// How many this thread keeps just now.
+/// Number of buffers that this thread keeps at the moment.
 #[cfg(test)]
 pub(crate) fn free() -> usize {
     FREE.with_borrow(Vec::len)

@@ -200,8 +200,8 @@ impl IncomingCalls {
         self.retained.fetch_sub(bytes, Relaxed);
     }
 
-    /// Returns true if so many bytes are retained, `more` among them, that no further
-    /// request may start.
+    /// Returns true if no further request may start because too many bytes are retained,
+    /// `more` included.
     pub(crate) fn retains_too_much(&self, more: usize) -> bool {
         let retained = self.retained.load(Relaxed) + more;
         retained > 0 && retained >= self.retained_limit

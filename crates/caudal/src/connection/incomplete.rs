@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::buffers;
 
-/// A buffer of at most so many bytes is not counted: every connection may have one.
+/// Maximum bytes of a buffer that is not counted: every connection may have one.
 pub(crate) const UNCOUNTED: usize = 2 * buffers::SIZE;
 
 /// The counter of one server.
@@ -63,8 +63,8 @@ impl Share {
         }
     }
 
-    /// Notes that the message takes so many bytes of memory now; `false` if there is no
-    /// room for them. Then it is to be given up.
+    /// Sets the memory that the message takes now, in bytes. Returns false if that exceeds
+    /// the limit; the message must then be given up.
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
         let now = if bytes > self.uncounted { bytes } else { 0 };
         // Nearly all messages are small, and touch nothing that others use.

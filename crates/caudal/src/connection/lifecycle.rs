@@ -26,7 +26,7 @@ pub(crate) type Connector =
 /// Runs after every gap.
 pub(crate) type OnReconnect = Arc<dyn Fn(Peer, Gap) -> BoxFuture<()> + Send + Sync>;
 
-/// How a lost connection is made again.
+/// Settings for reconnection.
 pub(crate) struct Reconnect {
     pub(crate) backoff: Backoff,
     pub(crate) connect: Connector,
@@ -75,8 +75,8 @@ pub(crate) fn start(
     connection
 }
 
-/// Tells everybody that the connection has ended, whatever ends its task: also a panic, or
-/// the end of the runtime.
+/// Announces the end of the connection when its task ends, also by a panic or by the end of
+/// the runtime.
 struct EndGuard {
     connection: Arc<Connection>,
     /// Dropped after that.
@@ -102,7 +102,7 @@ async fn run(mut task: ConnectionTask, reconnect: Option<Box<Reconnect>>) {
     Box::pin(after_first(task, reason, reconnect)).await;
 }
 
-/// What follows the end of the first connection.
+/// Ends the first connection, and reconnects if that is configured.
 async fn after_first(task: ConnectionTask, reason: CloseReason, reconnect: Option<Box<Reconnect>>) {
     let (connection, router) = (Arc::clone(task.connection()), Arc::clone(task.router()));
     let (mut reason, mut better) = end(task, reason).await;

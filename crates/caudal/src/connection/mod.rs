@@ -47,7 +47,7 @@ pub(crate) use self::sender::Command;
 use self::sender::Sender;
 use self::signal::TaskSignal;
 
-/// What the task of a connection and its handles share.
+/// State shared by the task of a connection and its handles.
 pub(crate) struct Connection {
     pub(crate) config: Arc<Config>,
     pub(crate) framing: Framing,
@@ -134,8 +134,8 @@ impl Connection {
         lost
     }
 
-    /// Tells everybody that the connection has ended. `better` is a reason that says more
-    /// than the one known before.
+    /// Announces the end of the connection. `better` is a more exact reason than the one
+    /// known before.
     fn announce_closed(&self, better: Option<CloseReason>) {
         if let Some(reason) = self.sender.set_reason(better) {
             self.set_state(State::Closed(reason));
@@ -227,8 +227,8 @@ impl Connection {
         self.signal.request();
     }
 
-    /// Returns true if so much waits to be sent, `out` bytes in the task among it, that
-    /// nothing new should begin.
+    /// Returns true if no new work should begin because too many bytes wait to be sent. They
+    /// include `out` bytes in the task.
     #[inline]
     fn is_output_full(&self, out: usize) -> bool {
         let waits = out + self.incoming.undelivered();

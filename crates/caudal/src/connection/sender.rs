@@ -1,4 +1,4 @@
-//! What this side sends: outgoing calls, and the messages that wait for the connection's task.
+//! Sending side: outgoing calls, and the messages that wait for the connection's task.
 //!
 //! One lock guards both, since a call gets its id and its place in the output at once. It
 //! is held for the length of a memory copy, never across an await, and never while code of
@@ -28,7 +28,7 @@ use crate::observe::stats::Counters;
 use crate::observe::tap;
 use crate::sync::lock;
 
-/// What this side of a connection sends.
+/// Sending side of a connection.
 pub(crate) struct Sender {
     config: Arc<Config>,
     stats: Arc<Counters>,
@@ -65,7 +65,7 @@ struct State {
     lost: Option<CloseReason>,
 }
 
-/// What a handle wants of the connection's task.
+/// Command from a handle to the connection's task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Command {
     /// Close now.
@@ -74,7 +74,7 @@ pub(crate) enum Command {
     Drain(Instant),
 }
 
-/// What the task finds when it looks.
+/// State that the task reads from the sender.
 #[derive(Debug, Default)]
 pub(super) struct TaskInput {
     pub(super) command: Option<Command>,
@@ -403,7 +403,7 @@ impl Sender {
         }
     }
 
-    /// Tells the transport and the other side that nobody waits for a call any more.
+    /// Notifies the transport and the other side that a call was given up.
     fn give_up(&self, state: &mut State, id: CallId) {
         if self.reports_given_up.load(Relaxed) {
             state.calls.give_up(id);
@@ -568,7 +568,7 @@ impl Sender {
         input
     }
 
-    /// What there is for the task while there is no connection; messages stay.
+    /// Returns the task's input while there is no connection; queued messages stay.
     pub(super) fn look(&self) -> TaskInput {
         let mut state = self.lock();
         self.signal.clear_request();
@@ -764,7 +764,7 @@ impl State {
     }
 }
 
-/// How a call ends with its connection.
+/// Returns the error of a call that ends with its connection.
 fn closed(reason: &CloseReason, unsent: bool) -> CallError {
     match unsent {
         true => CallError::AlreadyClosed(reason.clone()),

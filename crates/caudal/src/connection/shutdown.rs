@@ -1,4 +1,4 @@
-//! How a connection ends: in what order, for which reason, and what is still done before.
+//! Shutdown of a connection: its steps, its reason, and the work done before the end.
 
 use std::io;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::{Command, count_frames};
 use crate::peer::State;
 use crate::transport::ShuttingDown;
 
-/// So long a connection that is closed may take to send what was written.
+/// Maximum time that a closed connection may take to send what was written.
 const FLUSH: Duration = Duration::from_secs(2);
 
 impl Core {
@@ -60,8 +60,8 @@ impl Core {
         self.connection.sender.fail_calls(&reason);
     }
 
-    /// Nobody reads what is sent. Who has answered our calls and gone has answered them all
-    /// the same, so what it has sent before is read, for a while. Calls that are made
+    /// Stops sending after a write error. The other side may have answered calls before it
+    /// closed the connection, so input is still read for a while. Calls that are made
     /// meanwhile are left for the next connection.
     #[cold]
     pub(super) fn block(&mut self, error: io::Error) {
@@ -92,7 +92,7 @@ impl Core {
         self.connection.sender.set_in_task(0);
     }
 
-    /// Whether all is done that had to be done before the end.
+    /// Returns the close reason if all work before the end is done.
     pub(super) fn is_finished(&self) -> Option<CloseReason> {
         let (reason, _) = self.ending.as_ref()?;
         // Answers to our own calls can still come while there is input.
@@ -108,7 +108,7 @@ impl Core {
     }
 }
 
-/// Whether nobody reads any more.
+/// Returns true if the other side no longer reads.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
     matches!(

@@ -63,12 +63,12 @@ pub(super) struct Core {
     /// True if nothing can be sent any more.
     pub(super) is_blocked: bool,
     pub(super) timers: Timers,
-    /// What handles wanted when the task looked last.
+    /// Commands and deadlines that the task read from the sender last.
     pub(super) input: TaskInput,
-    /// Why, and until when, the connection goes on without input.
+    /// Reason and deadline of a connection that has no more input.
     pub(super) ending: Option<(CloseReason, Instant)>,
     pub(super) queue: Queue,
-    /// Bytes in the queue, as the transport was told last.
+    /// Bytes in the queue, as last reported to the transport.
     pub(super) queued: usize,
     /// Bytes that were received.
     received: u64,

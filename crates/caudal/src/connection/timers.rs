@@ -1,4 +1,4 @@
-//! What may not take too long, and the timer that wakes the connection when it does.
+//! Timeouts of a connection, and the timer that wakes it when one expires.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,20 +14,20 @@ use super::deadline::after;
 #[derive(Default)]
 pub(super) struct Timers {
     timer: Option<Pin<Box<Sleep>>>,
-    /// When something was sent or received last, if it may not be idle for ever,
+    /// Time of the last activity, if there is an idle timeout.
     last_active: Option<Instant>,
-    /// and whether something was under way when it looked last.
+    /// True if something was in progress at the last check.
     was_busy: bool,
-    /// By when the message that is coming in must be whole.
+    /// Deadline for the message that is being received.
     whole_by: Option<Instant>,
-    /// By when the other side must read, if we do not read before it does,
+    /// Deadline for the other side to read, if this side waits for that before it reads.
     read_by: Option<Instant>,
-    /// and what had gone out when that was set.
+    /// Total bytes sent, as recorded last.
     gone: Option<u64>,
 }
 
 impl Timers {
-    /// For a connection that may be idle for so long; zero is for ever.
+    /// Timers of a connection with an idle timeout; zero is for ever.
     pub(super) fn new(idle: Duration) -> Self {
         Self {
             last_active: (!idle.is_zero()).then(Instant::now),
@@ -35,48 +35,48 @@ impl Timers {
         }
     }
 
-    /// Something was sent or received.
+    /// Records that something was sent or received.
     pub(super) fn touch(&mut self) {
         if let Some(last) = &mut self.last_active {
             *last = Instant::now();
         }
     }
 
-    /// Whether somebody wants to know how long nothing has happened.
+    /// Returns true if there is an idle timeout.
     pub(super) const fn counts_idleness(&self) -> bool {
         self.last_active.is_some()
     }
 
-    /// Whether something is under way: what has just ended was no idleness.
+    /// Sets whether something is in progress. The end of work counts as activity.
     pub(super) fn set_busy(&mut self, is_busy: bool) {
         if std::mem::replace(&mut self.was_busy, is_busy) {
             self.touch();
         }
     }
 
-    /// When it will have been idle for too long, if nothing happens.
+    /// Deadline of the idle timeout if nothing happens before.
     pub(super) fn idle_by(&self, idle: Duration) -> Option<Instant> {
         self.last_active.map(|last| after(last, idle))
     }
 
-    /// A message is coming in, and has so long if it had no limit yet; zero is for ever.
+    /// Starts the timeout of a message unless it runs already; zero is for ever.
     pub(super) fn begin_message(&mut self, limit: Duration) {
         if !limit.is_zero() && self.whole_by.is_none() {
             self.whole_by = Some(after(Instant::now(), limit));
         }
     }
 
-    /// None is, or nobody looks whether the rest of it has come.
+    /// Stops the timeout of a message: none is being received, or its input is not being read.
     pub(super) const fn end_message(&mut self) {
         self.whole_by = None;
     }
 
-    /// Whether each side may be waiting for the other to read.
+    /// Returns true if each side may be waiting for the other to read.
     pub(super) const fn awaits_reader(&self) -> bool {
         self.read_by.is_some()
     }
 
-    /// So much was given to the transport, and so much of all that has gone out.
+    /// Records that `count` bytes were given to the transport, and `gone` bytes sent in total.
     pub(super) fn has_sent(&mut self, count: usize, gone: Option<u64>) {
         // What the transport holds back itself may have gone out.
         if count > 0 || gone != self.gone {
@@ -85,13 +85,13 @@ impl Timers {
         }
     }
 
-    /// Each side waits for the other to read, or does not; that may last so long.
+    /// Sets whether each side waits for the other to read, and the limit for that state.
     pub(super) fn set_stuck(&mut self, is_stuck: bool, limit: Duration) {
         let begin = || after(Instant::now(), limit);
         self.read_by = is_stuck.then(|| self.read_by.unwrap_or_else(begin));
     }
 
-    /// Why the connection must end now, if it must.
+    /// Returns the reason to close the connection if a timeout has expired.
     pub(super) fn overdue(&self, idle_by: Option<Instant>) -> Option<CloseReason> {
         let is_over = |by: Option<Instant>| by.is_some_and(|by| by <= Instant::now());
         if is_over(self.whole_by) {
@@ -105,13 +105,13 @@ impl Timers {
         }
     }
 
-    /// When that will be.
+    /// Returns the earliest deadline.
     pub(super) fn next(&self, idle_by: Option<Instant>) -> Option<Instant> {
         let all = [idle_by, self.whole_by, self.read_by];
         all.into_iter().flatten().min()
     }
 
-    /// Whether the timer has gone off since it was set.
+    /// Returns true if the timer has elapsed since it was set.
     pub(super) fn take_elapsed(&mut self) -> bool {
         let elapsed = self.timer.as_ref().is_some_and(|timer| timer.is_elapsed());
         if elapsed {

@@ -83,7 +83,7 @@ fn served() -> Vec<&'static str> {
 }
 
 impl EndpointError {
-    /// The same for who wants to serve: no program is proposed.
+    /// The same for a server: no program is proposed.
     pub(crate) fn for_server(self) -> Self {
         match self {
             Self::NoScheme(text, hint) | Self::MisspeltScheme(text, hint)

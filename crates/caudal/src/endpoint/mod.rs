@@ -1,4 +1,4 @@
-//! Where a peer is: one address grammar for the library and the command line.
+//! Addresses of peers: one grammar for the library and the command line.
 //!
 //! | address | peer |
 //! |---|---|
@@ -73,7 +73,7 @@ pub enum Address {
     Http { url: String, downlink: Downlink },
 }
 
-/// How an HTTP server reaches its client.
+/// Channel on which an HTTP server sends messages to its client.
 ///
 /// ```
 /// assert_eq!(caudal::Downlink::default(), caudal::Downlink::None);
@@ -81,7 +81,7 @@ pub enum Address {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Downlink {
-    /// It only answers.
+    /// No channel: the server only answers requests.
     #[default]
     None,
     /// By server-sent events: `#sse`.
@@ -175,7 +175,7 @@ impl Endpoint {
         }
     }
 
-    /// How messages are told apart; of no meaning for WebSocket and HTTP.
+    /// Framing of the messages; not used by WebSocket and HTTP.
     #[must_use]
     pub const fn framing(&self) -> Framing {
         self.framing
@@ -193,7 +193,7 @@ impl Endpoint {
         self
     }
 
-    /// Whether only this machine can be at the other end: a host is `localhost`,
+    /// Returns true if only this machine can be at the other end: the host is `localhost`,
     /// 127.0.0.0/8 or `::1`, or there is no host. No name is looked up.
     ///
     /// ```

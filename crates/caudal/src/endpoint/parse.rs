@@ -137,7 +137,7 @@ fn url(text: &str) -> Result<Address, EndpointError> {
     Ok(Address::Http { url, downlink })
 }
 
-/// What others make of a URL whose path has `.` or `..` for a step; `None` if it has none.
+/// Resolves the `.` and `..` steps in the path of a URL; `None` if it has none.
 fn without_dots(url: &str) -> Option<String> {
     let (before, asked) = url.split_once('?').unwrap_or((url, ""));
     let (scheme, rest) = before.split_once("://")?;
@@ -162,7 +162,7 @@ fn without_dots(url: &str) -> Option<String> {
     Some(format!("{scheme}://{host}/{}{asked}", plain.join("/")))
 }
 
-/// What stands before the path of a URL: host and port.
+/// Host and port of a URL: the text before its path.
 pub(super) fn authority(url: &str) -> &str {
     let (_, rest) = url.split_once("://").unwrap_or_default();
     rest.split(['/', '?']).next().unwrap_or(rest)
@@ -189,7 +189,7 @@ pub(super) fn host_and_port(authority: &str) -> Option<(&str, Option<&str>)> {
     Some((host, Some(port).filter(|port| !port.is_empty())))
 }
 
-/// Whether this was meant to be an IPv4 address, which no name looks like.
+/// Returns true if the host has the form of an IPv4 address, but is not a valid one.
 fn is_no_ip(host: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     host.split('.').count() == 4

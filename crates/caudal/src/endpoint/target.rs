@@ -1,4 +1,4 @@
-//! What a URL says to whoever connects to it.
+//! Parts of a URL that are needed to connect to it.
 
 use super::parse::{authority, host_and_port};
 use super::{Address, Endpoint};
@@ -6,14 +6,14 @@ use super::{Address, Endpoint};
 /// The parts of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target<'a> {
-    /// Whether it asks for TLS.
+    /// True if the URL asks for TLS.
     pub(crate) secure: bool,
-    /// Without its brackets.
+    /// Host without its brackets.
     pub(crate) host: &'a str,
     pub(crate) port: u16,
     /// Host and port as they stand in the URL.
     pub(crate) authority: &'a str,
-    /// `/` at least, with what is asked behind it.
+    /// Path and query; `/` if the URL has none.
     pub(crate) path: &'a str,
 }
 

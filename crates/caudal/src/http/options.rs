@@ -1,4 +1,4 @@
-//! What an HTTP server accepts, and from whom.
+//! Options of an HTTP server: the clients that it accepts, its limits and its timeouts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use http::request::Parts;
 use super::server::status::StatusPolicy;
 use crate::extensions::Extensions;
 
-/// What an HTTP server accepts, from whom, and how long it waits. What is in the
-/// messages is the business of [`Config`](crate::Config).
+/// Options of an HTTP server: the clients that it accepts, its limits and its timeouts.
+/// [`Config`](crate::Config) has the options for the messages themselves.
 ///
 /// ```
 /// use caudal::http::{Allowed, Options};
@@ -27,12 +27,12 @@ use crate::extensions::Extensions;
 /// | [`header_timeout`](Self::header_timeout) | 10 s | the connection is closed |
 /// | [`Config::message_timeout`](crate::Config::message_timeout) | 60 s | 408 |
 /// | [`idle_timeout`](Self::idle_timeout) | 60 s | the connection is closed |
-/// | [`Limits::connections`](crate::Limits::connections) | 10,000 | a further one is told so with 503, and closed; with TLS just closed |
+/// | [`Limits::connections`](crate::Limits::connections) | 10,000 | a further connection is answered with 503 and closed; with TLS it is closed without a response |
 /// | [`connections_per_address`](Self::connections_per_address) | 1,024 | the same |
 /// | [`sessions`](Self::sessions) | 10,000 | 503 |
 /// | [`sessions_per_caller`](Self::sessions_per_caller) | 1,024 | 503 |
 /// | [`session_timeout`](Self::session_timeout) | 5 min | the session is closed |
-/// | [`session_bytes`](Self::session_bytes) | 256 MiB in all sessions, each way | whoever sends to a session waits |
+/// | [`session_bytes`](Self::session_bytes) | 256 MiB in all sessions, each way | senders wait |
 /// | ids that POSTs of one session wait for | 4 MiB, 256 bytes for each among them; in all [`session_bytes`](Self::session_bytes) | -32000 `Server overloaded` |
 /// | POSTs that wait for room in a session | [`Limits::queue`](crate::Limits::queue), and [`session_bytes`](Self::session_bytes) in all | 503 |
 /// | bodies that come in over one connection of HTTP/2 | [`Limits::queue`](crate::Limits::queue) | 503 |
@@ -42,20 +42,21 @@ use crate::extensions::Extensions;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// What `Host` may say, on top of `localhost`, `127.0.0.1`, `[::1]` and the
-    /// host of the address that is served; or any address in numbers, where every
-    /// address of the machine is served. This keeps a foreign page from reaching a local
-    /// server under a name of its own.
+    /// Values of `Host` that are accepted, in addition to `localhost`, `127.0.0.1`, `[::1]`
+    /// and the host of the address that is served. A server that listens on all addresses of
+    /// the machine also accepts every IP address. The check prevents a foreign page from
+    /// reaching a local server under a domain name of its own (DNS rebinding).
     pub hosts: Allowed,
-    /// What `Origin` may say, on top of the server's own; who sends none, and so is
-    /// no browser, is let in. Its own is what `Host` says, over `https` where the server
-    /// has TLS itself. Otherwise, and where it is mounted, a proxy may have it: there both
-    /// `https` and `http` are its own.
+    /// Values of `Origin` that are accepted, in addition to the server's own origin. The
+    /// server's own origin has the host that `Host` names. Its scheme is `https` if the
+    /// server uses TLS itself. Without TLS, and for a mounted service, both `https` and
+    /// `http` are accepted, because a proxy may add TLS. A request without `Origin` passes
+    /// this check, unless a browser marks it as cross-site and it is not a POST.
     pub origins: Allowed,
     /// Lets pages of the origins that are listed in [`origins`](Self::origins) send what
     /// the browser keeps for this server: cookies, certificates and passwords
     /// (`Access-Control-Allow-Credentials: true`). `false` by default. With
-    /// [`Allowed::Any`] it has no effect: any page could act for whoever looks at it.
+    /// [`Allowed::Any`] it has no effect: any page could act on behalf of its visitor.
     ///
     /// ```
     /// use caudal::http::{Allowed, Options};
@@ -65,46 +66,47 @@ pub struct Options {
     /// options.credentials = true;
     /// ```
     pub credentials: bool,
-    /// Bearer tokens, any of which lets a caller in; without one, everybody is.
+    /// Bearer tokens that are accepted. If the list is empty, no token is required.
     ///
     /// A page in a browser sends one with `fetch`, whose responses can be event streams
     /// too. Its `WebSocket` and `EventSource` send no `Authorization`: for these, have an
     /// [`authorize`](Self::authorize) that reads a cookie or the query instead of tokens.
     pub tokens: Vec<Secret>,
-    /// Asked about every request that has passed all other checks.
+    /// Check of the application, for every request that has passed all other checks.
     pub authorize: Option<Arc<dyn Authorize>>,
-    /// Which status an answer to a POST gets; by default 200, 204 for none, and 413 where
-    /// the body was too large.
+    /// Policy for the status of replies to POSTs. The default is 200, 204 without a reply, and
+    /// 413 if the body was too large.
     pub status: Option<Arc<dyn StatusPolicy>>,
-    /// Who the server is, for `https` and `wss`; only what
-    /// [`serve`](crate::serve()) runs makes use of it.
+    /// Certificate and private key of the server, and the client certificates that it accepts,
+    /// for `https` and `wss`. Only servers that [`serve`](crate::serve()) runs use it.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::ServerTls>,
-    /// How long the head of a request may take, and the TLS handshake before it.
+    /// Maximum time to receive the head of a request. The TLS handshake before it has the
+    /// same limit.
     pub header_timeout: Duration,
-    /// How long a connection may wait for its next request, and how long its client may
-    /// take nothing of what is sent to it, unless
-    /// [`header_timeout`](Self::header_timeout) is longer. Of HTTP/2 only the stream is
-    /// reset that is not taken. A WebSocket has its pings for that.
+    /// Maximum time that a connection waits for its next request, and maximum time in which
+    /// its client reads nothing that is sent to it. For reading,
+    /// [`header_timeout`](Self::header_timeout) applies instead if it is longer. Over HTTP/2,
+    /// only the stream that is not read is reset. A WebSocket uses pings instead.
     pub idle_timeout: Duration,
-    /// How many connections one address may have. Of IPv6, all addresses of one /64
-    /// count as one: a single machine has as many. A WebSocket over HTTP/2 counts as a
-    /// connection, beside the one that carries it.
+    /// Maximum connections of one address. All IPv6 addresses of one /64 count as one address,
+    /// because a single machine can use all of them. A WebSocket over HTTP/2 counts as a
+    /// further connection, in addition to the one that carries it.
     pub connections_per_address: usize,
     /// The header that carries the id of a session.
     pub session_header: http::HeaderName,
     /// The method that opens a session when it is called without one, as MCP has
     /// it, if the router serves it.
     pub session_method: Option<String>,
-    /// How many sessions there may be.
+    /// Maximum number of open sessions.
     pub sessions: usize,
-    /// How many sessions one caller may have: the [`Caller`] that the application has
-    /// named, or who shows the same TLS certificate, or else the same address, as
-    /// [`connections_per_address`](Self::connections_per_address) counts them. Tokens
-    /// do not tell callers apart, since many may share one. A service that is mounted
-    /// elsewhere knows no addresses: there, name a [`Caller`].
+    /// Maximum number of open sessions of one caller. A caller is identified by the
+    /// [`Caller`] that the application has set, or else by its TLS certificate, or else by its
+    /// address, as [`connections_per_address`](Self::connections_per_address) counts
+    /// addresses. Tokens do not identify callers, because many callers may share one. A
+    /// mounted service does not know addresses: set a [`Caller`] there.
     pub sessions_per_caller: usize,
-    /// How long a session lasts of which nothing is heard; zero is for ever.
+    /// Time after which a session whose client is silent is closed. Zero means no timeout.
     pub session_timeout: Duration,
     /// Maximum bytes that wait for the clients of all sessions, and maximum bytes that
     /// these have sent and that have not begun. At the limit, senders wait. Each session has
@@ -114,19 +116,19 @@ pub struct Options {
     /// Maximum bytes of events that a session keeps for a client that comes back. All
     /// sessions together keep no more than [`session_bytes`](Self::session_bytes).
     pub replay: usize,
-    /// After so much silence an event stream gets a comment; zero is never.
+    /// Time without an event after which an event stream sends a comment. Zero means never.
     pub keep_alive: Duration,
-    /// How long a poll waits for a message.
+    /// Maximum time that a poll waits for a message.
     pub poll_timeout: Duration,
-    /// After so much silence a WebSocket is asked whether it is still there,
+    /// Time without input after which a WebSocket is sent a ping. Zero means never.
     pub ping_interval: Duration,
-    /// and has so long to answer. While it takes nothing of what is sent to it, it counts
-    /// as silent, whatever it says.
+    /// Maximum time that a WebSocket has to answer a ping. While its client reads nothing that
+    /// is sent to it, the WebSocket counts as silent, even if it sends.
     pub ping_timeout: Duration,
     /// Lets webhooks call private, loopback and link-local addresses.
     pub private_webhooks: bool,
-    /// Which receivers of webhooks are believed, over `https`: those that the system
-    /// believes, by default.
+    /// Root certificates for receivers of webhooks over `https`, by default those of the
+    /// system.
     #[cfg(all(feature = "tls", feature = "webhook"))]
     pub webhook_tls: Option<crate::tls::ClientTls>,
 }
@@ -173,7 +175,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What a header may say.
+/// Values of a header that are accepted.
 ///
 /// ```
 /// use caudal::http::Allowed;
@@ -185,7 +187,7 @@ impl fmt::Debug for Options {
 pub enum Allowed {
     /// One of these.
     Listed(Vec<String>),
-    /// Anything: whoever checks it stands in front of the server.
+    /// Any value. Use it where a proxy in front of the server checks the header.
     Any,
 }
 
@@ -228,12 +230,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Decides who may speak; see [`Options::authorize`]. Every closure of this shape
-/// is one.
+/// Decides which requests are accepted; see [`Options::authorize`]. Every closure with
+/// this signature implements it.
 ///
-/// What it puts into the extensions is what handlers find in
-/// [`Peer::extensions`](crate::Peer::extensions). A [`Caller`] among them is whom a
-/// session belongs to; without one that is the `Authorization` header.
+/// Handlers find the values that it puts into the extensions in
+/// [`Peer::extensions`](crate::Peer::extensions). If a [`Caller`] is among them, a session
+/// belongs to that caller. Otherwise it belongs to the `Authorization` header.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -265,7 +267,7 @@ where
     }
 }
 
-/// Who calls, in the application's own terms.
+/// Name of a caller, as the application chooses it.
 ///
 /// ```
 /// assert_eq!(caudal::http::Caller::new("ada").name(), "ada");

@@ -1,12 +1,12 @@
-//! What is counted through the `metrics` facade.
+//! Metrics recorded through the `metrics` facade.
 //!
 //! | name | kind | labels |
 //! |---|---|---|
 //! | `caudal_requests_total` | counter | `method`, `outcome` (`ok`, `error`, `cancelled`, `timeout`) |
 //! | `caudal_request_seconds` | histogram | `method` |
 //!
-//! A name that nobody registered is counted as `(unknown)`, so that a caller
-//! cannot make up labels without end.
+//! A method that is not registered is counted as `(unknown)`, so that a caller
+//! cannot create labels without limit.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What can be seen of a connection from outside: statistics, tap, spans, metrics, traces.
+//! Observation of connections: statistics, tap, spans, metrics, traces.
 
 #[cfg(feature = "metrics")]
 pub(crate) mod metrics;

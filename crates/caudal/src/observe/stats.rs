@@ -1,8 +1,8 @@
-//! What a connection has done so far, in numbers.
+//! Statistics of a connection.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a connection, or a server with all its connections, has done so far.
+/// Statistics of a connection, or of a server with all its connections.
 ///
 /// ```
 /// assert_eq!(caudal::Stats::default().requests_served, 0);
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Requests of the other side that were answered by their handlers, or for them: when
-    /// their time was up, and when they were cancelled and that is answered.
+    /// Requests of the other side that were answered. Requests that timed out are among them,
+    /// and cancelled requests if they are answered.
     pub requests_served: u64,
     /// Notifications of the other side that were run.
     pub notifications_served: u64,
-    /// How many of both ended in an error.
+    /// Requests and notifications of the other side that ended in an error.
     pub errors: u64,
     /// Requests that were refused because too many were in flight, and messages for which
     /// [`Limits::incomplete`](crate::Limits::incomplete) left no room.
@@ -33,7 +33,7 @@ pub struct Stats {
     pub calls_failed: u64,
     /// Notifications that we sent.
     pub notifications: u64,
-    /// Answers that nobody waited for.
+    /// Replies for which no call waited.
     pub late_replies: u64,
     /// Bytes that came in.
     pub bytes_received: u64,
@@ -47,7 +47,7 @@ pub struct Stats {
 
 macro_rules! counters {
     ($($field:ident),*) => {
-        /// Those that count most often stand first.
+        /// The fields that change most often come first.
         #[derive(Debug, Default)]
         #[repr(C)]
         pub(crate) struct Counters { $($field: AtomicU64,)* }

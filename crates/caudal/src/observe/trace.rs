@@ -12,7 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 /// Neither member may be longer, in characters.
 const LONGEST: usize = 512;
 
-/// Where messages have their trace context; see [`Config::trace`](crate::Config::trace).
+/// Location of the trace context in messages; see [`Config::trace`](crate::Config::trace).
 ///
 /// ```
 /// use caudal::{Config, TracePlace};
@@ -24,12 +24,12 @@ const LONGEST: usize = 512;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TracePlace {
-    /// Nowhere: it is neither read nor written.
+    /// The trace context is neither read nor written.
     #[default]
     Off,
-    /// `traceparent` and `tracestate` are members of the message. Who [rejects
-    /// members](crate::ExtraMembers::Reject) that the specification does not know
-    /// rejects these too, on this side and on the other.
+    /// `traceparent` and `tracestate` are members of the message. A side that [rejects
+    /// members](crate::ExtraMembers::Reject) that the specification does not define
+    /// rejects these too.
     TopLevel,
     /// They are members of `params._meta`, as in MCP. Params by position have no room
     /// for them. Params that hold nothing else count as none.
@@ -86,7 +86,7 @@ impl TraceContext {
     }
 
     /// The same with this `tracestate`. One that is longer than 512 characters, empty, or
-    /// not of printable ASCII is left out, as the W3C lets everybody do.
+    /// not of printable ASCII is left out, as the W3C specification allows.
     ///
     /// ```
     /// # use caudal::TraceContext;
@@ -261,7 +261,7 @@ fn call_params<'a>(message: &Message<'a>) -> Option<Option<RawJson<'a>>> {
 struct Members<'a> {
     #[serde(borrow)]
     traceparent: Cow<'a, str>,
-    /// What is wrong with it does no harm to the other.
+    /// An invalid value does not invalidate `traceparent`.
     #[serde(borrow)]
     tracestate: Option<&'a RawValue>,
 }
@@ -292,7 +292,7 @@ fn read_meta(params: RawJson<'_>) -> Option<Box<TraceContext>> {
     read(params.read::<Params<'_>>().ok()?.meta.get())
 }
 
-/// Whether params with a context in their `_meta` hold nothing else.
+/// Returns true if params with a trace context in `_meta` hold nothing else.
 pub(crate) fn is_all(params: RawJson<'_>) -> bool {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

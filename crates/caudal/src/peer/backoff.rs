@@ -1,9 +1,9 @@
-//! How a lost connection is made again.
+//! Delays between attempts to reconnect.
 
 use std::time::Duration;
 
-/// How long to wait between tries: longer each time, up to a limit, and never
-/// quite the same, so that many clients do not come back at once.
+/// Delays between attempts to reconnect. Each delay is longer than the one before, up to
+/// a limit. Delays are partly random, so that many clients do not reconnect at once.
 ///
 /// ```
 /// use caudal::Backoff;
@@ -16,14 +16,14 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Backoff {
-    /// The delay before the first try: 100 ms.
+    /// The delay before the first attempt. The default is 100 ms.
     pub first: Duration,
-    /// By how much each delay is longer than the one before: 2.
+    /// The factor by which each delay is longer than the one before. The default is 2.
     pub factor: f64,
-    /// The longest delay: 30 s.
+    /// The longest delay. The default is 30 s.
     pub longest: Duration,
-    /// How many tries there are until something is heard of the other side again;
-    /// `None`, the default, is without end.
+    /// Maximum attempts until something is received from the other side again. `None`, the
+    /// default, means no limit.
     pub tries: Option<u32>,
 }
 
@@ -66,18 +66,18 @@ fn random() -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// What a connection that was lost and made again has missed.
+/// A period without a connection, reported after the connection was made again.
 ///
-/// Notifications of the other side may be lost, and so are those of ours that
-/// were not sent yet: ask again for whatever was subscribed to.
+/// Notifications of the other side may be lost. Own notifications that were not sent yet
+/// are lost, too. Renew all subscriptions.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Gap {
-    /// How long there was no connection.
+    /// Duration without a connection.
     pub lasted: Duration,
-    /// How many tries it took.
+    /// Number of attempts until the connection was made again.
     pub attempts: u32,
-    /// How many calls failed, because they had been sent and may have run.
+    /// Number of calls that failed because they had been sent and may have run.
     pub failed: usize,
 }
 

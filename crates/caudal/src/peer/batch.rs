@@ -65,8 +65,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// How long to wait for the answers of the calls that are added after this;
-    /// zero is for ever. The time of a call runs from when it is added.
+    /// Sets the timeout of the calls that are added after this. Zero means no timeout. The
+    /// time of a call runs from when it is added.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self

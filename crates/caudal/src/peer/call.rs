@@ -62,7 +62,7 @@ impl<'a, P, T> Call<'a, P, T> {
         }
     }
 
-    /// How long to wait for the answer; zero is for ever.
+    /// Sets the maximum time to wait for the response. Zero means no timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -160,9 +160,8 @@ impl<'a, P: Serialize, T: DeserializeOwned> IntoFuture for Call<'a, P, T> {
 /// A call on its way.
 ///
 /// # Cancel safety
-/// When it is dropped before it is ready the call is forgotten, its answer is
-/// thrown away, and the other side is told where the dialect has a way to. It may
-/// still have run.
+/// If it is dropped before it is ready, its response is discarded. The other side is
+/// notified if the dialect has a message for that. The call may still have run.
 pub struct CallFuture<'a, P, T> {
     call: Call<'a, P, T>,
     stage: Stage<'a>,

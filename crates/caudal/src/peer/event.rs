@@ -26,7 +26,7 @@ use serde::Serialize;
 pub struct Event {
     /// `Content-Length: N`, a blank line, the message, and a line break.
     text: Bytes,
-    /// Where in it the message begins.
+    /// Offset in `text` at which the message begins.
     start: usize,
 }
 
@@ -52,7 +52,7 @@ impl Event {
         })
     }
 
-    /// The frame that everybody with this framing is sent.
+    /// Returns the frame for connections with this framing.
     pub(crate) fn frame(&self, framing: Framing) -> Bytes {
         match framing {
             Framing::Header => self.text.slice(..self.text.len() - 1),

@@ -1,4 +1,4 @@
-//! What applications hold of a connection.
+//! Handles to connections, and the types that belong to them.
 
 mod backoff;
 mod batch;
@@ -235,8 +235,8 @@ impl Peer {
     /// Sends a notification that was serialised before, perhaps for many. It waits while the
     /// output is full; [`try_publish`](Self::try_publish) does not.
     ///
-    /// Whoever sends it to very many lets other tasks have their turn meanwhile: what is
-    /// on its way already goes out.
+    /// A task that calls this for very many peers yields to other tasks from time to time, so
+    /// that queued output can be sent.
     ///
     /// # Errors
     /// The connection is closed.
@@ -299,7 +299,7 @@ impl Peer {
         Batch::new(&self.caller)
     }
 
-    /// Where the connection stands.
+    /// Returns the current state of the connection.
     #[must_use]
     pub fn state(&self) -> State {
         match &self.caller {
@@ -308,7 +308,7 @@ impl Peer {
         }
     }
 
-    /// Watches where the connection stands.
+    /// Returns a watch on the state of the connection.
     #[must_use]
     pub fn watch(&self) -> StateWatch {
         StateWatch(match &self.caller {
@@ -363,7 +363,7 @@ impl Peer {
         }
     }
 
-    /// Who is at the other end, as far as the transport knows.
+    /// Returns the address or name of the other side, if the transport knows it.
     #[must_use]
     pub fn remote(&self) -> Option<&str> {
         self.caller.remote()

@@ -1,24 +1,24 @@
-//! Where a connection stands.
+//! The state of a connection.
 
 use caudal_core::CloseReason;
 use tokio::sync::watch;
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum State {
-    /// It is being made, for the first time or again. Calls wait.
+    /// The connection is being made, for the first time or again. Calls wait.
     Connecting,
-    /// It is there.
+    /// The connection is open.
     Connected,
-    /// It is being closed in good order: what runs may finish.
+    /// The connection is closing gracefully: running requests may finish.
     Draining,
-    /// It has ended, and this is why.
+    /// The connection has ended, for this reason.
     Closed(CloseReason),
 }
 
 impl State {
-    /// Whether it has ended for good.
+    /// Returns true if the connection has ended for good.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         matches!(self, Self::Closed(_))

@@ -1,4 +1,4 @@
-//! What a handler may know of the call it serves.
+//! Context of the call that a handler serves.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::extensions::Extensions;
 use crate::observe::trace::TraceContext;
 use crate::peer::Peer;
 
-/// The call that a handler serves: who called, as what, and whether it still
-/// matters.
+/// The call that a handler serves: its caller, method and id, and whether it was
+/// cancelled.
 ///
 /// ```
 /// use caudal::{Context, Router};
@@ -56,7 +56,7 @@ impl Context {
         self.0.id.as_deref().and_then(|id| Id::parse(id).ok())
     }
 
-    /// Whether it is a notification, whose result nobody hears of.
+    /// Returns true if the call is a notification, which gets no reply.
     #[must_use]
     pub fn is_notification(&self) -> bool {
         self.0.id.is_none()
@@ -70,7 +70,7 @@ impl Context {
         self.0.cancelled.cancelled().await;
     }
 
-    /// Whether the call was cancelled, timed out, or its connection closed.
+    /// Returns true if the call was cancelled or timed out, or if its connection was closed.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.is_cancelled()

@@ -1,4 +1,4 @@
-//! What a method does: closures of any shape, made into one form.
+//! Method handlers: closures of several shapes, converted to one form.
 //!
 //! A handler takes its params as one value (a tuple by position, a struct by
 //! name), a [`Context`] before it if it wants one, and is a plain function or
@@ -51,7 +51,7 @@ pub(crate) struct Settings {
     pub(crate) serial: bool,
     pub(crate) spawn: bool,
     pub(crate) finish: bool,
-    /// Whether it goes on when it is cancelled, because nothing can stop it.
+    /// True if the handler continues after it was cancelled, because it cannot be stopped.
     pub(crate) blocking: bool,
     pub(crate) timeout: Option<Duration>,
 }
@@ -169,8 +169,8 @@ impl fmt::Debug for Method {
     }
 }
 
-/// What a handler may return: `Result<T, JsonRpcError>` with any `T` that
-/// serialises, or nothing.
+/// Return value of a handler: `Result<T, JsonRpcError>` with any `T` that serialises,
+/// or nothing.
 ///
 /// JSON that is text already is returned as `Box<RawValue>` and copied as it is.
 #[diagnostic::on_unimplemented(
@@ -178,10 +178,10 @@ impl fmt::Debug for Method {
     note = "it returns `Result<T, JsonRpcError>` with a `T` that serialises, or nothing: return `Ok(…)` for a value"
 )]
 pub trait IntoResult: Send + 'static {
-    /// What is serialised.
+    /// Value that is serialised.
     type Value: Serialize;
 
-    /// The result, or the error to answer with.
+    /// Returns the result, or the error to answer with.
     ///
     /// # Errors
     /// The handler's own.

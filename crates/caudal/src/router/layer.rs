@@ -1,8 +1,8 @@
 //! Middleware: layers in tower's sense, around one call at a time.
 //!
 //! A layer sees every call of the methods it is put around, inside a batch or
-//! not, requests and notifications: what came, who sent it, and what was
-//! answered. It may answer in the handler's place. [`middleware`] makes one of an
+//! not, requests and notifications: its params, its caller and its
+//! result. It may answer in the handler's place. [`middleware`] makes one of an
 //! async function; any [`tower_layer::Layer`] will do.
 
 use std::fmt;
@@ -63,8 +63,8 @@ impl Incoming {
         self.params = params;
     }
 
-    /// Who calls, under which id, and what layers have said of it: the same
-    /// context that the handler gets.
+    /// Context of the call: its caller, its id, and the values that layers have added. The
+    /// handler gets the same context.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.context
@@ -96,7 +96,7 @@ impl Incoming {
     }
 }
 
-/// What the innermost layer calls: the handler, as a tower service.
+/// The handler as a tower service, called by the innermost layer.
 #[derive(Clone)]
 pub struct Handler(pub(crate) Arc<dyn handler::Handler>);
 
@@ -258,7 +258,7 @@ where
     }
 }
 
-/// What comes after a [`middleware`] function: the next layer, or the handler.
+/// Rest of the chain after a [`middleware`] function: the next layer, or the handler.
 #[derive(Debug)]
 pub struct Next(Handler);
 
@@ -266,7 +266,7 @@ impl Next {
     /// Goes on with the call.
     ///
     /// # Errors
-    /// What the handler, or a layer in between, answers.
+    /// The error returned by the handler or by a layer in between.
     pub async fn run(mut self, call: Incoming) -> Result<Box<RawValue>, JsonRpcError> {
         self.0.call(call).await
     }

@@ -47,7 +47,7 @@ const MAX_NAME: usize = 256;
 #[derive(Clone)]
 pub struct Router {
     routes: HashMap<Arc<str>, Route, BuildHasherDefault<Fnv>>,
-    /// Answers what nobody serves.
+    /// Route of names that no handler serves.
     unknown: Route,
     fallback: Option<Route>,
     /// Configuration and limits of [`handle`](Self::handle).
@@ -63,7 +63,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Returns true if the route serves names that nobody registered.
+    /// Returns true if the route serves names that are not registered.
     pub(crate) fn is_fallback(&self) -> bool {
         self.name.is_empty()
     }
@@ -149,8 +149,8 @@ impl Router {
         }
     }
 
-    /// Serves a method. Notifications of that name reach it too; nobody hears
-    /// what they return.
+    /// Serves a method. It is called for notifications of that name too; their
+    /// results are discarded.
     ///
     /// The params are one value: a tuple by position, a struct by name. So one param
     /// is a tuple of one, `|(n,): (u32,)|`; `|n: u32|` would want a bare number in
@@ -354,8 +354,8 @@ impl Router {
     /// Answers one message without any connection: for tests, and for a place
     /// where bytes come and go by other means.
     ///
-    /// `None` means that no answer is owed. Handlers run in the caller's own
-    /// task; [`Context::peer`] has nobody to call. A blocking handler, one with a
+    /// `None` means that the message needs no reply. Handlers run in the caller's own
+    /// task; [`Context::peer`] has no connection to call. A blocking handler, one with a
     /// timeout, and one that finishes though it is cancelled need a tokio runtime, as ever.
     ///
     /// ```
@@ -374,8 +374,8 @@ impl Router {
         lone::run(self, lone, message).await
     }
 
-    /// What [`handle`](Self::handle) accepts, and how much of it runs at once. A
-    /// connection has a [`Config`] of its own.
+    /// Sets the configuration of [`handle`](Self::handle): the messages that it accepts, and
+    /// its limits. A connection has a [`Config`] of its own.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -402,13 +402,13 @@ impl Router {
         if let Some(route) = self.routes.get(name) {
             return route;
         }
-        // Nobody but the specification has these, so nobody serves them.
+        // The specification reserves these names, so no handler serves them.
         let served = self.fallback.as_ref();
         let reserved = name.starts_with("rpc.") || name.len() > MAX_NAME;
         served.filter(|_| !reserved).unwrap_or(&self.unknown)
     }
 
-    /// Whether anybody serves this name.
+    /// Returns true if this name is served.
     #[cfg(feature = "session")]
     pub(crate) fn serves(&self, name: &str) -> bool {
         self.fallback.is_some() || self.routes.contains_key(name)
@@ -433,8 +433,8 @@ impl Router {
     }
 }
 
-/// FNV-1a: names are short. Nobody but the application chooses what is in the
-/// table, so there is nothing to defend.
+/// FNV-1a: names are short. Only the application chooses the names in the table, so
+/// hash collisions are no attack.
 #[derive(Clone, Copy)]
 struct Fnv(u64);
 

@@ -27,36 +27,36 @@ use crate::peer::Peer;
 use crate::router::Router;
 use crate::transport::Transport;
 
-/// Maximum clients at one time that are told why their connection is refused,
+/// Maximum number of refused connections that are sent the reason at one time.
 const TOLD: usize = 64;
-/// and the time in which one is told.
+/// Maximum time to send one of them the reason.
 const TELLING: Duration = Duration::from_secs(2);
 
-/// What serves many connections.
+/// The state that all connections of one server share.
 pub(crate) struct ConnectionGroup {
     pub(crate) router: Arc<Router>,
     pub(crate) config: Arc<Config>,
-    /// Fires when nothing new is taken in.
+    /// Cancelled when the server stops accepting new requests.
     pub(crate) stop: CancellationToken,
-    /// Whether it has fired, for those who ask often.
+    /// True if `stop` is cancelled. It is cheaper to read than the token.
     stopping: AtomicBool,
-    /// Whether a connection was refused since the last that was not.
+    /// True if a connection was refused since the last one that was accepted.
     refused: AtomicBool,
-    /// Places for those that are told so.
+    /// Permits for refused connections that are being sent the reason.
     telling: Arc<Semaphore>,
-    /// By when what still runs is to end, once that is known.
+    /// Deadline for everything that still runs, once the server is shutting down.
     deadline: Mutex<Option<Instant>>,
     connections: Mutex<Connections>,
     /// Memory of messages that are not complete yet.
     pub(crate) incomplete: Arc<Incomplete>,
-    /// How much there is that [`wait`](Self::wait) waits for.
+    /// Number of guards that [`wait`](Self::wait) waits for.
     held: watch::Sender<usize>,
 }
 
 #[derive(Default)]
 struct Connections {
     open: Slab<Member>,
-    /// What the closed ones have done.
+    /// Statistics of the closed connections.
     past: Stats,
     accepted: u64,
 }
@@ -178,8 +178,8 @@ impl ConnectionGroup {
         self.stopping.load(Relaxed)
     }
 
-    /// Logs that a connection was refused: the first of many aloud, since anybody can make
-    /// more of them.
+    /// Logs that a connection was refused. Only the first of several refusals in a row is a
+    /// warning, because any client can cause more of them.
     pub(crate) fn log_refused(&self, remote: Option<SocketAddr>, reason: &str) {
         match self.refused.swap(true, Relaxed) {
             false => tracing::warn!(target: "caudal", ?remote, reason, "a connection was refused"),
@@ -193,8 +193,8 @@ impl ConnectionGroup {
         format!("connections are limited to {limit} in all")
     }
 
-    /// Runs what tells the client of such a connection why, for [`TELLING`] at most. If
-    /// [`TOLD`] are told already, it is dropped: refusals are bounded too.
+    /// Runs a future that sends a refused client the reason, for [`TELLING`] at most. If
+    /// [`TOLD`] of them run already, the future is dropped: refusals are bounded, too.
     pub(crate) fn tell_refused(&self, telling: impl Future<Output = ()> + Send + 'static) {
         let Ok(place) = Arc::clone(&self.telling).try_acquire_owned() else {
             return;
@@ -205,7 +205,7 @@ impl ConnectionGroup {
         });
     }
 
-    /// Refuses a connection that is one too many, and tells its client so.
+    /// Refuses a connection beyond the limit, and sends its client the reason.
     pub(crate) fn refuse(&self, mut transport: Box<dyn Transport>) {
         let reason = self.full();
         self.log_refused(None, &reason);
@@ -260,8 +260,8 @@ impl ConnectionGroup {
         open.collect()
     }
 
-    /// Takes nothing new in, and ends what there is: when it is done, or at the
-    /// limit.
+    /// Stops accepting requests, and closes each connection when its requests have finished,
+    /// or at the limit.
     pub(crate) async fn shutdown(&self, limit: Duration) {
         let deadline = after(Instant::now(), limit);
         *lock(&self.deadline) = Some(deadline);
@@ -277,12 +277,12 @@ impl ConnectionGroup {
         self.wait().await;
     }
 
-    /// By when all is to end, if it is to end.
+    /// Returns the deadline of the shutdown, or now if there is none.
     pub(crate) fn deadline(&self) -> Instant {
         lock(&self.deadline).unwrap_or_else(Instant::now)
     }
 
-    /// Returns when nothing is held any more.
+    /// Waits until all guards are dropped.
     pub(crate) async fn wait(&self) {
         let mut held = self.held.subscribe();
         // The sender is in `self`.

@@ -68,7 +68,7 @@ impl Serve {
         self
     }
 
-    /// Who may speak to an HTTP server, and how long it waits.
+    /// Sets the options of an HTTP server: accepted clients, limits and timeouts.
     #[cfg(feature = "http")]
     pub fn http(mut self, options: http::Options) -> Self {
         self.http = options;
@@ -168,7 +168,7 @@ async fn listen_http(
     Ok(Server::new(endpoint, hub))
 }
 
-/// Takes connections in until it is told to stop.
+/// Accepts connections until the server stops.
 async fn accept(hub: GroupGuard, listener: Listener, framing: Framing) {
     let limit = hub.config.policy.max_message;
     loop {
@@ -219,31 +219,31 @@ impl Server {
         Self { endpoint, hub }
     }
 
-    /// Where it listens, with the port that the system chose.
+    /// Returns the endpoint on which the server listens, with the port that the system chose.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// What all its connections, open or closed, have done so far.
+    /// Returns the statistics of all connections, open or closed.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.hub.stats()
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.hub.connections()
     }
 
-    /// How many connections were accepted so far.
+    /// Returns the number of connections that were accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.hub.accepted()
     }
 
-    /// A handle to each open connection, to call or notify them all.
+    /// Returns a handle to each open connection.
     #[must_use]
     pub fn peers(&self) -> Vec<Peer> {
         self.hub.peers()

@@ -24,27 +24,27 @@ use self::exit_policy::Will;
 use super::stream::Stream;
 use super::{ReceiveError, Transport};
 
-/// What becomes of a child's stderr.
+/// Handling of a child's stderr.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stderr {
-    /// It goes where ours goes.
+    /// Inherits the stderr of this process.
     #[default]
     Inherit,
-    /// Each line is logged with `tracing`, and the last ones are in the reason
-    /// why the connection closed.
+    /// Logs each line with `tracing`. The last lines are part of the reason why the
+    /// connection closed.
     Capture,
-    /// It is thrown away.
+    /// Discards the output.
     Discard,
 }
 
-/// How long the child may take to end by itself when its stdin is closed, and
-/// again when it was asked to end, unless the application gives it longer.
+/// Default time that a child has to exit after its stdin is closed, and again after it
+/// was sent SIGTERM.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
-/// How long after its end its last words are waited for: somebody else may hold its
-/// output open.
+/// Maximum wait for the rest of stderr after the child has exited: another process may
+/// hold it open.
 const LAST_WORDS: Duration = Duration::from_millis(300);
-/// So much of a captured stderr is kept.
+/// Maximum bytes of captured stderr that are kept.
 const TAIL: usize = 8 << 10;
 
 /// A child process that is spoken to through its stdin and stdout.
@@ -90,13 +90,13 @@ pub struct Child {
     grace: Duration,
     /// Set when its end is waited for.
     ending: Option<Ending>,
-    /// How it ended, and until when its last words may still come.
+    /// Exit status of the child, and the timer that limits the wait for the rest of its stderr.
     ended: Option<(ExitStatus, Pin<Box<Sleep>>)>,
-    /// Until when it may go on without reading.
+    /// Timer for a child that no longer reads its stdin.
     deaf: Option<Pin<Box<Sleep>>>,
 }
 
-/// How far the end of a child has come.
+/// State of the child's termination.
 struct Ending {
     patience: Pin<Box<Sleep>>,
     asked: bool,
@@ -169,8 +169,8 @@ impl Child {
         })
     }
 
-    /// How long it may take to end by itself when its stdin is closed, by this side or by
-    /// itself, and again when it was asked to end: 2 s unless said otherwise.
+    /// Sets the time that the child has to exit after its stdin is closed, by this side or
+    /// by the child. It has the same time again after it was sent SIGTERM. The default is 2 s.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
@@ -190,7 +190,7 @@ impl Child {
         }
     }
 
-    /// Waits for its end, and hastens it when it takes too long.
+    /// Waits for the child to exit, and sends it signals when that takes too long.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
         self.drop_rest(cx);
         loop {
@@ -213,7 +213,7 @@ impl Child {
         }
     }
 
-    /// Reads what it still says: it may die of writing where nobody reads.
+    /// Reads and drops the rest of its stdout, so that it does not die of a failed write.
     fn drop_rest(&mut self, cx: &mut Context<'_>) {
         let mut room = [0; 1 << 10];
         while let Some(rest) = &mut self.rest {
@@ -226,7 +226,7 @@ impl Child {
         }
     }
 
-    /// Whether it has ended by itself.
+    /// Waits for the child to exit, and then kills the rest of its process group.
     fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.ended.is_none() {
             let status = ready!(std::pin::pin!(self.child.wait()).poll(cx))?;
@@ -256,7 +256,8 @@ impl Child {
         Poll::Ready(*status)
     }
 
-    /// It reads no more. How it ends says more than a broken pipe, if it does so soon.
+    /// Waits for a child that no longer reads its stdin to exit: its exit status says more
+    /// than a broken pipe. Returns a broken pipe if it still runs after the grace period.
     fn poll_deaf(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let broken = io::ErrorKind::BrokenPipe;
         if let Poll::Ready(Err(error)) = self.poll_exit(cx) {
@@ -402,19 +403,19 @@ impl fmt::Debug for Child {
     }
 }
 
-/// How a child process ended.
+/// Error of a connection whose child process has ended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("`{program}` {}: {status}{}", self.how(), self.shown())]
 #[non_exhaustive]
 pub struct ExitError {
     /// The program.
     pub program: String,
-    /// Its status.
+    /// Exit status.
     pub status: ExitStatus,
-    /// Whether it was asked or made to end, for it had not done so in time after its stdin
-    /// was closed, or after it had closed its stdout.
+    /// True if the child was sent a signal because it did not exit in time after its stdin
+    /// was closed, or after it closed its stdout.
     pub stopped: bool,
-    /// The last of its stderr, if it was captured.
+    /// End of its stderr, if that was captured.
     pub stderr: String,
 }
 

@@ -1,4 +1,4 @@
-//! Where frames come from and go to.
+//! Transports that send and receive frames.
 //!
 //! A [`Transport`] moves whole frames and knows nothing of what is in them. The
 //! crate's own are [`Stream`] over any bytes that flow (and so TCP, Unix sockets,
@@ -43,9 +43,10 @@ pub trait Transport: Send + Unpin + 'static {
     /// not called again.
     ///
     /// # Errors
-    /// See [`ReceiveError`]. After one that is not fatal, it is called again. Who can say
-    /// more of the end than `None` does returns [`ReceiveError::Ended`]; what cannot be
-    /// read though more may have been sent is [`ReceiveError::Closed`].
+    /// See [`ReceiveError`]. After one that is not fatal, it is called again. A transport
+    /// that knows the reason for the end returns [`ReceiveError::Ended`] instead of `None`.
+    /// If it cannot read any more, though more may have been sent, it returns
+    /// [`ReceiveError::Closed`].
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>>;
 
     /// The first bytes of a frame that was skipped, when
@@ -83,76 +84,76 @@ pub trait Transport: Send + Unpin + 'static {
         Poll::Ready(None)
     }
 
-    /// How long [`poll_close`](Self::poll_close) may take: 10 s, unless it knows better.
+    /// Maximum time for [`poll_close`](Self::poll_close): 10 s by default.
     fn close_timeout(&self) -> Duration {
         Duration::from_secs(10)
     }
 
-    /// How messages are delimited in [`poll_send`](Self::poll_send).
+    /// Framing of the messages passed to [`poll_send`](Self::poll_send).
     fn framing(&self) -> Framing {
         Framing::Line
     }
 
-    /// How many bytes have come in so far, if it counts them: those of frames that
-    /// are not whole yet, too.
+    /// Number of bytes received so far, or `None` if the transport does not count them.
+    /// Bytes of incomplete frames are included.
     fn received(&self) -> Option<u64> {
         None
     }
 
-    /// How many bytes have gone out so far, if it counts them: what
-    /// [`poll_send`](Self::poll_send) takes may go later.
+    /// Number of bytes sent so far, or `None` if the transport does not count them. Bytes
+    /// taken by [`poll_send`](Self::poll_send) may be sent, and counted, later.
     fn sent(&self) -> Option<u64> {
         None
     }
 
-    /// Whether a frame has begun to come in and is not whole yet.
+    /// Returns true if a part of a frame was received, but not all of it.
     fn is_amid_frame(&self) -> bool {
         false
     }
 
-    /// Whether it keeps something for each call of ours that waits for an answer,
-    /// so that it must hear of those that nobody waits for any more.
+    /// Returns true if the transport keeps state for each outgoing call that waits for a
+    /// response. [`forget`](Self::forget) is then called when a call is given up.
     fn keeps_calls(&self) -> bool {
         false
     }
 
-    /// Nobody waits for the answer to this call of ours any more; asked for with
-    /// [`keeps_calls`](Self::keeps_calls).
+    /// Drops the state of an outgoing call that no longer waits for its response. Called
+    /// only if [`keeps_calls`](Self::keeps_calls) returns true.
     fn forget(&mut self, id: &RequestId) {
         let _ = id;
     }
 
-    /// So many bytes of the messages that it has lent wait for their turn, behind a
-    /// notification or a serial method. It is told whenever that has changed, so that it
-    /// can take in less.
+    /// Receives the number of bytes in messages that were returned by
+    /// [`poll_receive`](Self::poll_receive) and wait behind a notification or a serial
+    /// method. Called whenever the number changes, so that the transport can read less.
     fn queued(&mut self, bytes: usize) {
         let _ = bytes;
     }
 
-    /// How many bytes may wait before it is given them, if that is less than
-    /// [`Limits::output`](crate::Limits::output): it may hold as many itself, and count
-    /// them. It is asked once.
+    /// Maximum bytes queued for sending before they are passed to the transport, if that is
+    /// less than [`Limits::output`](crate::Limits::output). A transport with a send buffer
+    /// of its own may hold as many bytes there, and counts them itself. Called once.
     fn output(&self) -> Option<usize> {
         None
     }
 
-    /// Who is at the other end, for logs and for
+    /// Name or address of the other side, for logs and for
     /// [`Peer::remote`](crate::Peer::remote).
     fn remote(&self) -> Option<String> {
         None
     }
 }
 
-/// Why no frame could be received.
+/// Error of [`Transport::poll_receive`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReceiveError {
     /// The bytes could not be cut into frames; [`FrameError::is_fatal`] says
-    /// whether the next one can be found. The other side is told, unless it was an
-    /// answer that is too large or refused: then the call fails that it was meant for.
+    /// whether the next one can be found. The error is reported to the other side, unless
+    /// the frame was a response that is too large or refused: then its call fails.
     Frame(FrameError),
-    /// The same, and no other frame can follow. The other side is told, unless it was an
-    /// answer that is too large, and the connection ends.
+    /// The same, and no other frame can follow. The error is reported to the other side,
+    /// unless the frame was a response that is too large. The connection ends.
     Fatal(FrameError),
     /// One call of ours has failed, and nothing else: the transport has found out why, and
     /// no answer will come. An id that no call waits for is ignored.
@@ -190,7 +191,7 @@ impl From<io::Error> for ReceiveError {
 #[error("this side is shutting down")]
 pub(crate) struct ShuttingDown;
 
-/// What a server takes connections from.
+/// Socket that accepts the connections of a server.
 pub(crate) enum Listener {
     Tcp(tokio::net::TcpListener),
     Unix(unix::Listener),
@@ -235,7 +236,8 @@ impl Listener {
     }
 }
 
-/// Nobody could be let in; out of descriptors, perhaps: what is connected goes on.
+/// Logs that a connection could not be accepted, for example for lack of file descriptors,
+/// and waits a moment before the next attempt.
 pub(crate) async fn accept_failed(error: &io::Error) {
     tracing::warn!(target: "caudal", %error, "a connection was not accepted");
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;

@@ -7,8 +7,8 @@
 //! then, which tells the other side of the end, and nothing can be printed there any more.
 //!
 //! Pipes and sockets are registered with the reactor, so that no thread blocks
-//! for a read and none is woken for it. They are made non-blocking for that, which
-//! everybody sees who shares them; this too is put back. Files and terminals
+//! for a read and none is woken for it. They are made non-blocking for that, for
+//! every process that shares them; this too is put back. Files and terminals
 //! cannot be registered: a thread reads them, and they are made to block.
 
 use std::fs::File;
@@ -148,7 +148,7 @@ impl Transport for Stdio {
     }
 }
 
-/// What can be waited for, and what a thread must read.
+/// Standard input: polled if the system can do that, otherwise read by a thread.
 #[derive(Debug)]
 enum Input {
     Pipe(pipe::Receiver),
@@ -178,8 +178,8 @@ fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
     UnixStream::from_std(socket)
 }
 
-/// Makes a file or terminal block, for a thread that reads or writes it. Whoever shares it
-/// may have left it otherwise, and that nothing has come would look like the end.
+/// Makes a file or terminal block, for a thread that reads or writes it. Another process may
+/// have made it non-blocking, and a read without input would then look like the end.
 fn block(file: File) -> io::Result<File> {
     let flags = fcntl_getfl(&file)?;
     if flags.contains(OFlags::NONBLOCK) {
@@ -188,7 +188,7 @@ fn block(file: File) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads in a thread that nobody waits for: at a terminal it may block for ever.
+/// Reads in a detached thread: at a terminal it may block for ever.
 fn read_in_thread(mut file: File) -> io::Result<tokio::io::DuplexStream> {
     let (here, mut there) = tokio::io::duplex(crate::connection::buffers::SIZE);
     let runtime = tokio::runtime::Handle::current();

@@ -39,21 +39,21 @@ pub struct Stream<S> {
     ended: bool,
     needs_flush: bool,
     received: u64,
-    /// Memory of an unfinished frame that the server counts,
+    /// Share of the server's memory for incomplete frames.
     share: Share,
-    /// and the most bytes that a frame has.
+    /// Maximum bytes of a frame.
     max_message: usize,
     remote: Option<String>,
-    /// Whether what is unread when it is closed undoes what was sent.
+    /// True if closing the connection with unread input would lose what was sent.
     resets: bool,
-    /// Runs while the other side's end is waited for.
+    /// Timer that limits the wait for the end of the other side's output.
     lingers: Option<Pin<Box<Sleep>>>,
 }
 
-/// So long what the other side still sends is dropped, before the connection is closed.
+/// Maximum time to read and drop input before the connection is closed.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// So much room there is at least for what is read.
+/// Minimum room in the read buffer, in bytes.
 const ROOM: usize = 4 << 10;
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {

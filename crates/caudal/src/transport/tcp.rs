@@ -10,9 +10,9 @@ use tokio::net::TcpStream;
 
 use super::stream::Stream;
 
-/// After so much silence the other side is asked whether it is still there,
+/// Silence after which a keep-alive probe is sent to the other side.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
-/// and again, some times, after so much more.
+/// Interval between further keep-alive probes.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Connects to the first address of a host that answers.

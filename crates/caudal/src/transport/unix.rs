@@ -15,7 +15,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::stream::Stream;
 
-/// So many connections may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
 /// Connects to a path.
@@ -49,7 +49,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Binds a path with mode 0600. A socket that nobody listens on any more is
+    /// Binds a path with mode 0600. A socket on which no process listens is
     /// replaced; a live one, or a file of another kind, is not.
     pub(super) fn bind(path: &Path) -> io::Result<Self> {
         let _alone = lock_directory(path);
@@ -93,7 +93,7 @@ impl Listener {
 /// Lets one server after the other look at a path and bind it: what another has bound, and
 /// does not listen on yet, looks like a path that was left behind.
 ///
-/// Anybody who may read the directory can hold this up, so it is tried for half a second.
+/// Any process that may read the directory can delay this, so it is tried for half a second.
 fn lock_directory(path: &Path) -> Option<File> {
     let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
     let directory = File::open(parent.unwrap_or(Path::new("."))).ok()?;
@@ -107,7 +107,7 @@ fn lock_directory(path: &Path) -> Option<File> {
     None
 }
 
-/// Whether nobody listens on a socket any more.
+/// Returns true if no process listens on a socket any more.
 fn is_stale(path: &Path) -> io::Result<bool> {
     let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // A server that is busy must not stop us here.

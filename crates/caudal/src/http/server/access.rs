@@ -1,4 +1,4 @@
-//! Who is let in: `Host`, `Origin`, bearer tokens, and the application's own check.
+//! Access checks: `Host`, `Origin`, bearer tokens, and the headers for browsers.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
@@ -29,30 +29,31 @@ pub(super) struct Guard {
     known: OnceLock<Box<[u8]>>,
 }
 
-/// What a server knows of its own address.
+/// The address of a server, as far as the server knows it.
 #[derive(Debug)]
 pub(crate) enum Own {
-    /// Nothing: it is mounted in somebody else's.
+    /// Unknown: the service is mounted in another server.
     Nowhere,
     /// The host that is served, as `Host` writes it.
     At(String),
-    /// It is every address of the machine, any of which may stand in `Host`: a foreign
-    /// page reaches them by a name of its own, not by a number.
+    /// All addresses of the machine. Any IP address may stand in `Host`: a foreign page reaches
+    /// the server under a domain name of its own, not under an IP address.
     Everywhere,
 }
 
-/// What every request is asked for, found in one pass: a look for each costs more.
+/// Headers that every request is checked for. They are collected in one pass, because a
+/// lookup for each of them costs more.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen<'h> {
     host: Option<&'h HeaderValue>,
-    /// Whether there are two hosts or origins: nobody knows which one the others have
-    /// believed.
+    /// True if there are two `Host` or two `Origin` headers. It is unknown which of the two a
+    /// proxy has checked.
     is_torn: bool,
     pub(super) origin: Option<&'h HeaderValue>,
     pub(super) content_type: Option<&'h HeaderValue>,
-    /// Two types are there, of which nobody knows which one holds.
+    /// True if there are two `Content-Type` headers. It is unknown which of the two is right.
     pub(super) has_two_types: bool,
-    /// Whether the body is said to be packed.
+    /// True if the body has a `Content-Encoding` other than `identity`.
     pub(super) is_encoded: bool,
 }
 
@@ -132,8 +133,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether it is known that the server's own pages come over `https`. What is mounted
-    /// does not know, and before what serves `http` there may be a proxy that does not.
+    /// Returns true if the server's own pages certainly use `https`. A mounted service does
+    /// not know, and a proxy may add TLS in front of a server without it.
     fn is_secure(&self, options: &Options) -> bool {
         #[cfg(feature = "tls")]
         return !matches!(self.own, Own::Nowhere) && options.tls.is_some();
@@ -162,8 +163,8 @@ impl Guard {
     }
 }
 
-/// Whether a browser says that a page of another site asks: it sends no `Origin`
-/// where that page cannot see the answer.
+/// Returns true if a browser marks the request as one from another site. A browser sends
+/// no `Origin` if the page cannot read the response.
 fn is_foreign(request: &Parts) -> bool {
     let site = request.headers.get("sec-fetch-site");
     site.is_some_and(|site| site != "same-origin" && site != "none")
@@ -195,7 +196,7 @@ fn is_port(port: &[u8]) -> bool {
     digits && (port.is_empty() || number())
 }
 
-/// Whether it is an address in numbers, and no name.
+/// Returns true if the host is an IP address and not a name.
 fn is_address(host: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(host) else {
         return false;
@@ -238,8 +239,8 @@ fn allows_origin(origin: &HeaderValue, host: &[u8], allowed: &Allowed, secure: b
     own || *allowed == Allowed::Any || lists_origin(origin, allowed)
 }
 
-/// Whether one of the tokens is there. Each is compared as a whole, so that the
-/// time it takes does not tell how much of one was right.
+/// Returns true if the request has one of the tokens. Every token is compared in constant
+/// time, so that the time does not reveal how many bytes were right.
 fn has_token(headers: &HeaderMap, options: &Options) -> bool {
     let value = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let Some((scheme, token)) = value.and_then(|value| value.split_at_checked(7)) else {
@@ -252,8 +253,7 @@ fn has_token(headers: &HeaderMap, options: &Options) -> bool {
     scheme.eq_ignore_ascii_case(b"bearer ") && found.into()
 }
 
-/// Answers a browser's question whether its page may speak, and refuses callers
-/// without a token.
+/// Answers preflight requests of browsers, and refuses callers without a token.
 ///
 /// # Errors
 /// The answer.
@@ -293,7 +293,7 @@ fn preflight(request: &Parts, options: &Options) -> Response<Body> {
     response
 }
 
-/// What this server itself makes use of.
+/// Request headers that this server itself uses.
 fn own_headers(options: &Options) -> Option<HeaderValue> {
     let names = format!(
         "accept, authorization, content-type, last-event-id, mcp-protocol-version, prefer, {}",

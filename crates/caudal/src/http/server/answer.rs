@@ -1,4 +1,4 @@
-//! What a request is answered with, and what it may wait for until then.
+//! Answers to requests, and the states in which a request waits for its answer.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::http::plain;
 use crate::router::handler::BoxFuture;
 use crate::server::group::GroupGuard;
 
-/// Whether there is anything that begins with a GET.
+/// True if a built-in feature uses GET.
 const GET: bool = cfg!(any(feature = "ws", feature = "sse", feature = "polling"));
 
 /// The verbs that mean something with what is built in.
@@ -26,17 +26,18 @@ pub(super) const METHODS: &str = match (GET, cfg!(feature = "session"), cfg!(fea
     (false, false, false) => "POST, OPTIONS",
 };
 
-/// What a request is answered with. A response is large, and is made where it is sent.
+/// Answer to a request. It becomes a response only where that is sent, because a response
+/// is large.
 pub(super) struct Answer {
-    /// Whose page may read it.
+    /// Origin whose pages may read the answer.
     pub(super) origin: Option<HeaderValue>,
     pub(super) content: Content,
 }
 
 pub(super) enum Content {
-    /// To a POST; nothing, if it asks for nothing.
+    /// Reply to a POST. `None` if the POST needs no reply.
     Reply(Option<Bytes>),
-    /// Whatever else.
+    /// Any other response.
     Other(Box<Response<Body>>),
 }
 
@@ -56,13 +57,13 @@ impl Answer {
     }
 }
 
-/// What is left of a request that could not be answered at once.
+/// The rest of a request that could not be answered at once.
 pub(super) struct Rest {
-    /// Whose page may read the answer.
+    /// Origin whose pages may read the answer.
     pub(super) origin: Option<HeaderValue>,
     /// The caller, as handlers see it.
     pub(super) caller: Arc<LoneExchange>,
-    /// What is mounted is held until its requests are answered.
+    /// Guard of a mounted service, which is held until the request is answered.
     pub(super) held: Option<GroupGuard>,
     pub(super) wait: Wait,
 }
@@ -78,9 +79,9 @@ impl Rest {
     }
 }
 
-/// What a request waits for.
+/// The reason why a request waits.
 pub(super) enum Wait {
-    /// It is no POST.
+    /// It is not a POST.
     Other,
     /// The rest of its body.
     Body(Whole),

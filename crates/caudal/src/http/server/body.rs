@@ -1,4 +1,4 @@
-//! What a response carries, and how a request's body is read within its limits.
+//! Bodies of responses, and reading of request bodies within their limits.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,15 +15,16 @@ use super::stalled;
 use crate::connection::buffers;
 use crate::connection::incomplete::Share;
 
-/// So much is given at once. hyper copies what it is given, 64 KiB and one piece at most,
-/// and nobody counts that: what is not given yet counts for whoever it is from.
+/// Maximum bytes that are passed to hyper at once. hyper copies them into a buffer of at
+/// most 64 KiB and one piece, which is not counted. Bytes that are not passed to hyper yet
+/// count for their source.
 const PIECE: usize = 16 * 1024;
 
 /// The body of a response: a text, nothing, or events as they happen.
 #[derive(Debug)]
 pub struct Body {
     kind: Kind,
-    /// What lasts until it is sent.
+    /// The visit of the request, which lasts until the body is sent.
     visit: Option<Visit>,
 }
 
@@ -61,8 +62,8 @@ impl Body {
         Kind::Whole(text).into()
     }
 
-    /// What comes one after the other, and is so long if that is known: if it ends
-    /// before, the response is cut.
+    /// A body whose pieces arrive one after the other. `length` is its size, if that is known.
+    /// If the body ends earlier, the response is aborted.
     #[cfg_attr(
         all(not(feature = "sse"), not(feature = "polling"), not(test)),
         expect(
@@ -75,7 +76,7 @@ impl Body {
         Kind::Flow(Box::pin(Parts { flow, rest }), length).into()
     }
 
-    /// Until it is sent, the request is under way.
+    /// Keeps the request under way until the body is sent.
     pub(super) fn last_with(&mut self, visit: Visit) {
         self.visit = Some(visit);
     }
@@ -99,7 +100,7 @@ impl From<Kind> for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    /// What was begun is not finished: whoever reads it must not take it for the whole.
+    /// The body ended before its announced length. The client must not take it for complete.
     type Error = io::Error;
 
     fn poll_frame(
@@ -145,7 +146,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// What comes one after the other, in pieces that are not too long.
+/// A flow whose pieces have a maximum size.
 struct Parts {
     flow: Pin<Box<dyn Flow>>,
     rest: Bytes,
@@ -181,12 +182,12 @@ pub(crate) enum ReadError {
     NoRoom,
 }
 
-/// What one body holds, while it comes in, of what those of its server may, and those of
-/// its connection: over HTTP/2 there may be many at once. One alone may be as large as it
-/// likes.
+/// Memory of one body while it is received, counted against the limits of its server and of
+/// its connection. Over HTTP/2 a connection may have many bodies at once. The limit of the
+/// connection does not apply to its only body.
 #[derive(Debug, Default)]
 pub(super) struct Room<'c> {
-    /// What all of the connection hold, and may hold; if that is not bounded, none.
+    /// Bytes of all bodies of the connection, and their maximum. `None` means no limit.
     of: Option<(&'c AtomicUsize, usize)>,
     held: usize,
     share: Share,
@@ -206,7 +207,7 @@ impl<'c> Room<'c> {
         self
     }
 
-    /// Notes that it holds so much now; `false` if that is too much.
+    /// Sets the bytes that the body holds now. Returns false if they exceed a limit.
     fn set(&mut self, bytes: usize) -> bool {
         if !self.share.set(bytes) {
             return false;
@@ -260,7 +261,8 @@ pub(super) async fn read_on<B: http_body::Body>(
     }
 }
 
-/// What has come of a body: most come in one piece, which is not copied.
+/// The part of a body that was received. Most bodies arrive in one piece, which is not
+/// copied.
 #[derive(Default)]
 pub(crate) struct Whole {
     first: Bytes,
@@ -376,7 +378,7 @@ mod tests {
         }
     }
 
-    /// A body of which so much has come. It says how long it is, or does not.
+    /// A body that was received in part. Its length may be known.
     struct Coming {
         come: usize,
         taken: usize,

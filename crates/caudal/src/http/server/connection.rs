@@ -11,7 +11,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use crate::connection::deadline::after;
 use crate::server::group::Membership;
 
-/// So much longer than all else connections may last, to say that it is over.
+/// Additional time after the deadline of the server, in which connections report their end.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// The task of a connection `C` of hyper's.
@@ -21,13 +21,13 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// this is none, and what every turn looks at stands together.
 pub(super) struct Serving<C> {
     served: C,
-    /// Whether it is woken when the server stops.
+    /// True if the task is registered to be woken when the server stops.
     is_told: bool,
     attended: Membership,
     /// Until it is to take nothing new.
     stopped: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     graceful: fn(Pin<&mut C>),
-    /// By when it ends, once the server has stopped.
+    /// Time at which the connection is closed, once the server has stopped.
     last: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,8 +1,8 @@
-//! What a client still sends when it has been answered: read and dropped, for a while.
+//! Reads and drops the rest of a request body after the response, for a limited time.
 //!
 //! A connection that is closed while bytes are unread is reset, and so is a stream of
-//! HTTP/2. A client that reads only when it has sent everything, or takes a reset for all
-//! that there is to say, would then see that instead of the answer.
+//! HTTP/2. A client that reads only after it has sent everything, or that drops the response
+//! when it sees a reset, would then lose the response.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,13 +17,14 @@ use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-/// So much is dropped at most,
+/// Maximum bytes that are dropped.
 const MOST: u64 = 64 << 20;
-/// and for so long,
+/// Maximum time in which bytes are dropped.
 const LONGEST: Duration = Duration::from_secs(10);
-/// unless nothing comes for so long.
+/// Maximum time between two pieces of a body that is dropped.
 const SILENCE: Duration = Duration::from_secs(2);
-/// Who sends so little does not ask first.
+/// Maximum size of a body that a client is expected to send without waiting for
+/// `100 Continue`.
 const LITTLE: u64 = 1024;
 
 /// The body of a request. If it was not read to its end, the rest of it is dropped in
@@ -45,8 +46,8 @@ impl Lingering {
     }
 }
 
-/// Whether the client sends its body only if it is told to: who is refused sends the
-/// next request instead.
+/// Returns true if the client waits for `100 Continue` before it sends its body. If such a
+/// client is refused, it sends its next request instead.
 fn asks_first(head: &Parts, body: &Incoming) -> bool {
     let size = body.size_hint();
     let little = size.exact().is_some_and(|size| size <= LITTLE);

@@ -1,4 +1,4 @@
-//! A connection that says nothing or too little ends, and so does one that takes nothing.
+//! Timeouts of connections: for idle ones, slow request heads, and clients that do not read.
 
 use std::future::Future;
 use std::io;
@@ -15,26 +15,26 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::connection::deadline::after;
 
-/// While a request is under way, it is not looked at more often.
+/// Minimum interval between checks of the timer while a request is under way.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is known of a connection's requests.
+/// State of a connection's requests.
 #[derive(Debug)]
 pub(super) struct Watch {
     begun: Instant,
     /// Requests that are not answered to their end.
     busy: AtomicUsize,
-    /// When the last one was, in milliseconds since the beginning.
+    /// End of the last request, in milliseconds since `begun`.
     done: AtomicU64,
-    /// Whether there was one yet.
+    /// True if there was a request.
     any: AtomicBool,
-    /// Whether bytes have come that no request was made of yet.
+    /// True if bytes were received that do not belong to a request yet.
     amid: AtomicBool,
-    /// Whether bytes between requests are no head: HTTP/2 has much else to say.
+    /// True for HTTP/2, where bytes between requests need not be the head of a request.
     talks: AtomicBool,
-    /// Whether the connection has become something else, which has its own clock.
+    /// True if the connection was upgraded. It then has timeouts of its own.
     lasts: AtomicBool,
-    /// Whether its timer has fired since it was looked at.
+    /// True if the timer has fired since it was last polled.
     rings: AtomicBool,
 }
 
@@ -87,8 +87,8 @@ impl Watch {
     }
 }
 
-/// What a timer wakes: it says so where every request looks anyway, since the timer is
-/// elsewhere.
+/// Waker of a timer. It sets a flag in the [`Watch`], which every request reads anyway: the
+/// timer itself is in other memory.
 struct Alarm<W> {
     place: Arc<W>,
     task: Waker,
@@ -104,7 +104,7 @@ impl<W: AsRef<Watch> + Send + Sync> Wake for Alarm<W> {
 /// A timer, and what it wakes.
 type Timer = (Pin<Box<Sleep>>, Waker);
 
-/// A socket that fails when it was silent for too long, or took nothing for so long.
+/// A socket that fails if its client is silent for too long, or reads nothing for too long.
 ///
 /// Its timer is set once and looked at when it fires, not with every request.
 #[derive(Debug)]
@@ -140,13 +140,13 @@ impl<S, W: AsRef<Watch> + Send + Sync + 'static> Timed<S, W> {
         (*self.place).as_ref()
     }
 
-    /// The socket, which has no clock any more.
+    /// Returns the socket without its timeouts.
     #[cfg(feature = "ws")]
     pub(super) fn into_inner(self) -> S {
         self.io
     }
 
-    /// By when something must happen; `None` while a request is under way.
+    /// Returns the time at which the connection times out. `None` while a request is under way.
     fn deadline(&mut self) -> Option<Instant> {
         // While it waits for room to write, it has a clock for that.
         if self.watch().busy.load(Acquire) > 0 || self.stuck.is_some() {

@@ -50,24 +50,25 @@ use crate::endpoint::Target;
 use crate::server::group::{ConnectionGroup, GroupGuard, Member};
 use crate::transport::{accept_failed, tcp};
 
-/// So many requests one HTTP/2 connection may have under way.
+/// Maximum concurrent requests of one HTTP/2 connection.
 const STREAMS: u32 = 256;
-/// Maximum resets that h2 makes because of a client, over all the life of a connection; at
-/// one more it ends with all that is under way.
+/// Maximum resets that h2 sends because of a client, over the lifetime of a connection. One
+/// more closes the connection, with all its requests.
 ///
 /// A stream beyond [`STREAMS`] is reset for its head and once more for its body, and a
 /// client that has not read our SETTINGS knows no limit. Until then flow control lets it
-/// send 65,535 bytes of bodies: 2,184 of the shortest calls. Resets that nobody reads stay
-/// in memory, so there is a limit.
+/// send 65,535 bytes of bodies: 2,184 of the shortest calls. Resets that the client does not
+/// read stay in memory, so there is a limit.
 const RESETS: usize = 4096;
-/// So much of an answer one stream of HTTP/2 leaves to h2.
+/// Maximum bytes of a response that h2 buffers for one stream.
 const PIECE: usize = 16 << 10;
-/// So many bytes the head of a request may have.
+/// Maximum bytes of the head of a request.
 const HEAD: u16 = u16::MAX;
 
-/// No timer is longer, which they could not be.
+/// Longest duration that is passed to the timers of hyper and h2.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// So often it is looked whether anybody is still owed something.
+/// Interval at which a stopping server checks for open sessions. It is also the pause
+/// between two looks at the first bytes of a connection.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// An HTTP server that is about to run.
@@ -77,7 +78,8 @@ pub(crate) struct Listener {
     path: Arc<str>,
     most: QuotaLimits,
     quota: Arc<Quota<IpAddr>>,
-    /// Nobody who comes after the end has anything to come for any more.
+    /// Cancelled when the server no longer accepts connections and all sessions have ended, or
+    /// at the deadline.
     over: CancellationToken,
 }
 
@@ -116,7 +118,7 @@ impl Listener {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Takes connections in until it is told to stop.
+    /// Accepts connections until the server stops.
     pub(crate) async fn run(self, hub: GroupGuard) {
         loop {
             tokio::select! {
@@ -154,8 +156,8 @@ impl Listener {
         tokio::spawn(connection(hub.hold(), socket, place));
     }
 
-    /// Tells a client that its connection is one too many. Before a TLS handshake, which
-    /// costs much, nothing can be said: there it is just closed.
+    /// Refuses a connection beyond the limit, and sends its client the reason. With TLS, the
+    /// connection is closed without a response, because a handshake is expensive.
     fn refuse(&self, hub: &ConnectionGroup, socket: TcpStream, remote: SocketAddr, full: Full) {
         let reason = match full {
             Full::All => hub.full(),
@@ -202,8 +204,8 @@ async fn connection(hub: GroupGuard, socket: TcpStream, place: Arc<Place>) {
     serve(&hub, (socket, http2), place, |_| ());
 }
 
-/// By when a connection must have begun. While the server stops, clients of sessions may
-/// still come, but nobody may hold up its end.
+/// Returns the deadline for the first bytes of a connection. While the server stops, clients
+/// of sessions may still connect, but they cannot delay its end.
 pub(super) fn begins_by(hub: &ConnectionGroup, late: bool, limit: Duration) -> Instant {
     let by = after(Instant::now(), limit);
     match late {
@@ -212,8 +214,8 @@ pub(super) fn begins_by(hub: &ConnectionGroup, late: bool, limit: Duration) -> I
     }
 }
 
-/// Whether a client begins as one of HTTP/2 does that has not asked before; looked at
-/// and left where it is.
+/// Returns true if the connection begins with the preface of HTTP/2 (prior knowledge). The
+/// bytes stay in the socket.
 pub(super) async fn speaks_http2(socket: &TcpStream, by: Instant) -> bool {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut seen = [0; PREFACE.len()];
@@ -237,7 +239,7 @@ pub(super) async fn speaks_http2(socket: &TcpStream, by: Instant) -> bool {
     tokio::time::timeout_at(by, look).await.unwrap_or(false)
 }
 
-/// Serves a connection in a task of its own; `mark` tells each request what is known of it.
+/// Serves a connection in a task of its own. `mark` adds extensions to each request.
 fn serve<S>(
     hub: &GroupGuard,
     (io, http2): (S, bool),
@@ -301,7 +303,8 @@ fn serve<S>(
     }
 }
 
-/// What a request becomes may outlive it.
+/// Adds a [`Lasting`] to a request that may be upgraded, because an upgraded connection
+/// outlives its request.
 fn mark_upgrade(request: &mut Request<Incoming>, place: &Arc<Place>) {
     let is_stream = request.method() == Method::CONNECT;
     if is_stream || request.headers().contains_key(UPGRADE) {

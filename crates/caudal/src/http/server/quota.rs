@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 #[derive(Debug)]
 pub(crate) struct Quota<K>(Mutex<(usize, HashMap<K, usize>)>);
 
-/// How many may be taken.
+/// Maximum number of permits, in all and for each key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuotaLimits {
     pub(crate) all: usize,

@@ -1,4 +1,4 @@
-//! A connection too many is told why: 503, then the end.
+//! Refuses a connection beyond the limit: it is answered with 503 and closed.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -27,8 +27,8 @@ const STREAMS: u32 = 16;
 /// Bytes that HTTP/2 lets every client send unasked.
 const WINDOW: u32 = 65_535;
 
-/// Replies 503 to whatever is asked, and closes the connection. Whoever calls this bounds
-/// the time that it takes.
+/// Replies 503 to every request, and closes the connection. The caller limits the time that
+/// this takes.
 pub(super) async fn refuse(mut socket: TcpStream, reason: String) {
     let text = format!("{reason}; close one, or try again later\n");
     match speaks_http2(&socket, Instant::now() + FIRST).await {

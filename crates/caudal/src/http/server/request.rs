@@ -24,7 +24,7 @@ use crate::router::handler::BoxFuture;
 pub(super) struct Served {
     /// Until it is looked at.
     request: Option<Request<Incoming>>,
-    /// What it waits for, if it does.
+    /// The rest of the work, if the request could not be answered at once.
     rest: Option<BoxFuture<(Answer, HeaderMap)>>,
     /// Until there is an answer.
     visit: Option<Visit>,
@@ -111,7 +111,7 @@ impl Future for Served {
 /// Answers a request at once, if it can be.
 ///
 /// # Errors
-/// What must be waited for.
+/// The rest of a request that must wait.
 #[inline]
 fn begin(place: &Place, asked: &mut Asked) -> Result<Answer, Box<Rest>> {
     let Asked { head, body } = asked;

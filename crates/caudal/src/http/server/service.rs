@@ -50,14 +50,14 @@ const HEADERS: usize = 32;
 /// # let _ = http;
 /// ```
 ///
-/// What is mounted knows no connections: all its POSTs together have at most
-/// [`Limits::in_flight`](crate::Limits::in_flight) requests under way, and further ones
-/// are answered with -32000. Raise that to what the application can bear; each WebSocket
-/// and each session has limits of its own in any case.
+/// A mounted service does not know connections. All its POSTs together have at most
+/// [`Limits::in_flight`](crate::Limits::in_flight) requests under way, and further requests
+/// are answered with -32000. Raise this limit as far as the application can bear. Each
+/// WebSocket and each session has limits of its own in any case.
 #[derive(Clone)]
 pub struct Http {
     shared: Arc<Shared>,
-    /// What all lone messages of the connection, or of the service, share.
+    /// State that all lone messages of the connection, or of the mounted service, share.
     origin: Arc<LoneOrigin>,
     remote: Option<SocketAddr>,
     /// Bytes of the connection's bodies that are coming in.
@@ -122,7 +122,7 @@ impl Http {
         &self.shared.hub
     }
 
-    /// Whether there are sessions that have not ended.
+    /// Returns true if there are open sessions.
     pub(super) fn has_sessions(&self) -> bool {
         #[cfg(feature = "session")]
         return !self.shared.sessions.is_empty();
@@ -139,7 +139,7 @@ impl Http {
         self.remote
     }
 
-    /// What all its connections and sessions have done so far.
+    /// Returns the statistics of all connections and sessions so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.shared.hub.stats();
@@ -149,13 +149,13 @@ impl Http {
         stats
     }
 
-    /// A handle to each WebSocket and session, to call or notify them all.
+    /// Returns a handle to each WebSocket and session.
     #[must_use]
     pub fn peers(&self) -> Vec<Peer> {
         self.shared.hub.peers()
     }
 
-    /// Refuses what is new, lets what runs finish until `limit`, and closes every
+    /// Refuses new requests, lets running ones finish until `limit`, and closes every
     /// WebSocket and session. Returns when that is done.
     pub async fn shutdown(&self, limit: Duration) {
         self.shared.hub.shutdown(limit).await;
@@ -180,10 +180,10 @@ impl Http {
         response
     }
 
-    /// Answers a request as far as nobody must be waited for, which is most of them.
+    /// Answers a request if that is possible without waiting, as it is for most requests.
     ///
     /// # Errors
-    /// What is left to [`finish`](Self::finish).
+    /// The rest of the request, for [`finish`](Self::finish).
     #[inline]
     pub(super) fn begin<B: http_body::Body>(
         &self,
@@ -376,8 +376,8 @@ impl Http {
         }
     }
 
-    /// What bodies may hold while they come in. What is mounted knows no connections, and
-    /// over HTTP/2 one may have many.
+    /// Returns the memory limit of a body that is received. A mounted service does not know
+    /// connections, and a connection of HTTP/2 may have many bodies at once.
     fn room(&self, version: Version) -> Room<'_> {
         let hub = &self.shared.hub;
         let share = match self.remote.is_some() && version != Version::HTTP_2 {
@@ -450,8 +450,8 @@ impl Http {
     }
 }
 
-/// Whether the body of the answer must be left out. hyper does that itself, but not over
-/// HTTP/2, where a client resets the stream of one that answers HEAD with it.
+/// Returns true if the response must have no body. hyper omits the body itself, but not over
+/// HTTP/2, where a client resets the stream if the response to HEAD has a body.
 pub(super) fn is_bare(method: &Method, version: Version) -> bool {
     version == Version::HTTP_2 && *method == Method::HEAD
 }

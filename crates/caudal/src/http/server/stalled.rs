@@ -1,9 +1,9 @@
-//! A stream of HTTP/2 whose client takes nothing ends, and no other of its connection.
+//! Resets a stream of HTTP/2 whose client reads nothing. Other streams of its connection go on.
 //!
-//! hyper takes a piece of a body, then waits until the client has room for it, and
-//! meanwhile asks the body nothing. So the task of the stream is watched: if it waits
-//! after it has got a piece, it waits for the client. If it is dropped, the stream is
-//! reset.
+//! hyper takes a piece of a body, then waits until the client has room for it, and does not
+//! poll the body meanwhile. For this reason the task of the stream is watched: if it is
+//! pending after it has got a piece, it waits for the client. If the task is dropped, the
+//! stream is reset.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -20,7 +20,8 @@ use crate::connection::deadline::after;
 
 /// The largest frame that every client takes.
 const PIECE: usize = 16 << 10;
-/// So much may be left to h2, which then waits for its client unseen.
+/// Maximum bytes of a text that is passed on whole. h2 buffers it, and its wait for the client
+/// cannot be observed.
 const LITTLE: usize = 1 << 10;
 
 /// Takes the next piece off a text. hyper passes a piece on as soon as there is room for
@@ -33,13 +34,13 @@ fn cut(text: &mut Bytes) -> Bytes {
     }
 }
 
-/// What a stream's body was asked when the stream was polled last.
+/// Result of the last poll of a stream's body.
 #[derive(Clone, Copy)]
 enum Asked {
     Nothing,
-    /// It had something to give,
+    /// The body returned a piece.
     Gave,
-    /// or has it yet to get.
+    /// The body has no piece yet.
     Waits,
 }
 
@@ -57,7 +58,7 @@ pub(super) fn give(rest: &mut Bytes) -> Option<Bytes> {
     gives.then(|| cut(rest))
 }
 
-/// What comes one after the other, in pieces.
+/// A flow that is passed to hyper in pieces.
 pub(super) struct Pieces {
     flow: Pin<Box<dyn Flow>>,
     rest: Bytes,
@@ -81,8 +82,8 @@ impl Flow for Pieces {
     }
 }
 
-/// Runs the streams of a connection, each for as long as its client takes something of
-/// it within the limit.
+/// Runs the streams of a connection. A stream is dropped if its client reads nothing of it
+/// within the limit.
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
     pub(super) limit: Duration,
@@ -139,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Whether it ran to its end, which is after all pauses.
+    /// Returns true if the stream ran to its end, which is after all pauses.
     async fn lasts(asked_for: &'static [Asked], pause: Duration) -> bool {
         let whole = pause * u32::try_from(asked_for.len()).unwrap();
         let began = Instant::now();

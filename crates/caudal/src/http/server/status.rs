@@ -1,4 +1,4 @@
-//! Which status an answer gets.
+//! Status codes of answers.
 
 use caudal_core::{Message, Policy, decode};
 use http::StatusCode;
@@ -49,13 +49,13 @@ impl Reply<'_> {
         self.default
     }
 
-    /// Whether there is nothing to say: all were notifications.
+    /// Returns true if there is no reply, because all messages were notifications.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.text.is_none()
     }
 
-    /// Whether it answers a batch.
+    /// Returns true if the reply answers a batch.
     #[must_use]
     pub fn is_batch(&self) -> bool {
         self.text.is_some_and(|text| text.starts_with(b"["))

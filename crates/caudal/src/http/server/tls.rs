@@ -1,4 +1,4 @@
-//! Where TLS comes in: before a connection's first request.
+//! The TLS handshake of a connection, before its first request.
 
 use std::io;
 #[cfg(feature = "tls")]
@@ -20,7 +20,8 @@ use crate::http::tls::{PeerCertificate, ServerTls};
 #[cfg(feature = "tls")]
 use crate::server::group::ConnectionGroup;
 
-/// Whether TLS is asked for and possible, or neither.
+/// Checks that the URL and the options agree on TLS, and that TLS is built in if it is
+/// needed.
 pub(super) fn agree(target: &Target<'_>, options: &Options) -> io::Result<()> {
     #[cfg(feature = "tls")]
     let wrong = match (target.secure, &options.tls) {

@@ -56,8 +56,7 @@ impl Default for ClientTls {
 }
 
 impl ClientTls {
-    /// Believes servers whose certificate leads to one of these roots, and nobody
-    /// else.
+    /// Accepts only servers whose certificate leads to one of these roots.
     ///
     /// # Errors
     /// Says what is missing or broken, and in which file.
@@ -120,7 +119,7 @@ impl ClientTls {
     }
 }
 
-/// What a certificate must say.
+/// Returns the name that the certificate of `host` must have.
 pub(super) fn name(host: &str) -> Result<ServerName<'static>, TlsError> {
     ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Host {
         host: host.to_owned(),
@@ -156,7 +155,7 @@ async fn system(mut roots: RootCertStore) -> Result<Arc<RootCertStore>, TlsError
     Ok(Arc::new(roots))
 }
 
-/// What is wrong with what the environment names, if it names something.
+/// Returns the error for root certificates that the environment names, if it names any.
 fn named() -> Option<TlsError> {
     let (variable, path) = ["SSL_CERT_FILE", "SSL_CERT_DIR"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! Why there is no TLS.
+//! Errors of TLS.
 
 use std::error::Error;
 use std::io;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why certificates or keys cannot be used, or a server is not believed.
+/// An error of certificates, of private keys, or of a TLS handshake.
 ///
-/// The first kind comes from the constructors of this module. The second is inside
-/// of the [`io::Error`] that a connection fails with.
+/// Constructors of this module return errors of certificates and keys. An error of a
+/// handshake is inside the [`io::Error`] that a connection fails with.
 ///
 /// ```
 /// use caudal::tls::{ServerTls, TlsError};
@@ -26,84 +26,84 @@ pub enum TlsError {
     Read {
         /// Its name.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         cause: io::Error,
     },
     /// The text is not PEM.
     #[error("{origin} is broken: {what}")]
     Pem {
-        /// Where the text is from.
+        /// Origin of the PEM text.
         origin: String,
-        /// What is wrong with it.
+        /// The reason.
         what: &'static str,
     },
     /// There is no `BEGIN CERTIFICATE`.
     #[error("there is no certificate in {origin}")]
     NoCertificate {
-        /// Where the text is from.
+        /// Origin of the PEM text.
         origin: String,
     },
     /// There is no `BEGIN PRIVATE KEY`, nor one of its older names.
     #[error("there is no private key in {origin}")]
     NoKey {
-        /// Where the text is from.
+        /// Origin of the PEM text.
         origin: String,
     },
-    /// The key has a passphrase, and nobody can be asked for it.
+    /// The key is encrypted with a passphrase.
     #[error("the private key in {origin} is encrypted; `openssl pkey` can decrypt it")]
     EncryptedKey {
-        /// Where the text is from.
+        /// Origin of the PEM text.
         origin: String,
     },
     /// A certificate cannot be read or used.
     #[error("a certificate in {origin} cannot be used")]
     Certificate {
-        /// Where it is from.
+        /// Origin of the PEM text.
         origin: String,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
     /// A private key cannot be read or used.
     #[error("the private key in {origin} cannot be used")]
     Key {
-        /// Where it is from.
+        /// Origin of the PEM text.
         origin: String,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// The key is of another certificate.
+    /// The key belongs to another certificate.
     #[error("the private key in {key} does not belong to the first certificate in {certificate}")]
     KeyMismatch {
-        /// Where the key is from.
+        /// Origin of the key.
         key: String,
-        /// Where the certificate is from.
+        /// Origin of the certificate.
         certificate: String,
     },
-    /// Clients do not take the certificate for a server's.
+    /// Clients do not accept the certificate as that of a server.
     #[error("the certificate in {origin} {why}")]
     Unfit {
-        /// Where it is from.
+        /// Origin of the PEM text.
         origin: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// What the environment names instead of the system's certificates is none.
+    /// An environment variable names a file or folder of root certificates that cannot be used.
     #[error("{variable} names `{}`, {what}", path.display())]
     NoNamedRoots {
         /// `SSL_CERT_FILE` or `SSL_CERT_DIR`.
         variable: &'static str,
-        /// What it says.
+        /// The path in the variable.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         what: &'static str,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         cause: Option<io::Error>,
     },
-    /// This machine has no certificates that a client could believe.
+    /// This machine has no root certificates.
     ///
     /// A program can do without them:
     /// [`ClientTls::with_roots`](super::ClientTls::with_roots) takes others.
@@ -112,37 +112,37 @@ pub enum TlsError {
          SSL_CERT_FILE"
     )]
     NoSystemRoots {
-        /// What the system says.
+        /// The error of the system.
         #[source]
         cause: Option<Box<dyn Error + Send + Sync>>,
     },
-    /// No certificate can be for such a host.
+    /// No certificate can name such a host.
     #[error("`{host}` is not a name that a certificate can have")]
     Host {
         /// The host.
         host: String,
     },
-    /// The server is not believed to be who it says.
+    /// The certificate of the server is not accepted.
     #[error("the certificate of `{host}` is not accepted")]
     Refused {
         /// The host.
         host: String,
-        /// Why not.
+        /// The reason.
         #[source]
         cause: io::Error,
     },
-    /// The two sides did not come to terms.
+    /// The TLS handshake failed.
     #[error("the TLS handshake with `{host}` failed")]
     Handshake {
         /// The host.
         host: String,
-        /// What happened.
+        /// The cause.
         #[source]
         cause: io::Error,
     },
 }
 
-/// For whoever waits for a connection.
+/// Converts the error for functions that return [`io::Error`].
 impl From<TlsError> for io::Error {
     fn from(error: TlsError) -> Self {
         let kind = match &error {

@@ -1,4 +1,4 @@
-//! Who is at the other end, as far as TLS knows.
+//! The certificate of a client.
 
 use std::fmt;
 use std::sync::Arc;

@@ -41,7 +41,7 @@ impl Pem {
         }
     }
 
-    /// Where it is from, for errors.
+    /// Returns the origin of the text, for errors.
     pub(super) fn origin(&self) -> String {
         match &self.path {
             Some(path) => format!("`{}`", path.display()),

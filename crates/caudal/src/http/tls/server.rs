@@ -17,8 +17,8 @@ use tokio_rustls::server::TlsStream;
 
 use super::{PeerCertificate, Pem, TlsError, VERSIONS, identity, provider, trust};
 
-/// Who a server is, and which clients it believes; see
-/// [`Options::tls`](crate::http::Options::tls).
+/// TLS of a server: its certificate and private key, and the client certificates that it
+/// accepts; see [`Options::tls`](crate::http::Options::tls).
 ///
 /// ```no_run
 /// # async fn example(router: caudal::Router) -> Result<(), Box<dyn std::error::Error>> {
@@ -37,7 +37,7 @@ pub struct ServerTls {
     own: Arc<CertifiedKey>,
     config: Arc<ServerConfig>,
     clients: bool,
-    /// Where the certificate is from, for errors.
+    /// Origin of the certificate, for errors.
     origin: String,
 }
 
@@ -96,12 +96,13 @@ impl ServerTls {
         })
     }
 
-    /// Whether clients such as rustls take the certificate for a server's, whomever they
-    /// trust. It is served in any case: other clients may be less strict.
+    /// Checks that clients such as rustls accept the certificate as that of a server,
+    /// whichever roots they trust. The result changes nothing: other clients may be less
+    /// strict.
     ///
     /// # Errors
-    /// [`TlsError::Unfit`]: it is that of an authority, as `openssl req -x509` makes it
-    /// unless told otherwise, or it is not for servers, or not valid now.
+    /// [`TlsError::Unfit`]: the certificate is that of an authority, as `openssl req -x509`
+    /// makes it by default, or it is not for servers, or it is not valid now.
     ///
     /// ```
     /// # use caudal::tls::{ServerTls, TlsError};

@@ -22,11 +22,12 @@ use crate::extensions::Extensions;
 use crate::http::{Body, Http, Lasting, bare, plain};
 use crate::server::group::GroupGuard;
 
-/// How long it may take until the connection is ours, once we have agreed.
+/// Maximum time for the upgrade of the connection, after the request was accepted.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Answers a request for a WebSocket, and runs it in a task of its own; `None` if
-/// the request is none. `link` has what the application found out about the caller.
+/// Answers a request for a WebSocket, and runs the WebSocket in a task of its own. Returns
+/// `None` if the request is for something else. `caller` has the extensions that the
+/// application has set.
 pub(crate) fn accept(
     http: &Http,
     caller: &LoneExchange,
@@ -58,13 +59,13 @@ pub(crate) fn accept(
     Some(handshake.agree())
 }
 
-/// Who comes in.
+/// The client of a new WebSocket.
 struct Guest {
-    /// How it counts, on a connection of ours.
+    /// Counts the WebSocket, on a connection of this server.
     counted: Option<Arc<Lasting>>,
     remote: Option<String>,
     pings: (Duration, Duration),
-    /// What the application found out about it.
+    /// Extensions that the application has set.
     found: Extensions,
 }
 
@@ -84,7 +85,7 @@ async fn run(hub: GroupGuard, upgrade: OnUpgrade, guest: Guest) {
     }
 }
 
-/// Begins a WebSocket over `io`, of which so much was read before.
+/// Begins a WebSocket over `io`, from which `read` was read already.
 async fn welcome<S>(hub: &GroupGuard, io: S, read: &[u8], guest: Guest)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -112,14 +113,14 @@ where
 
 /// A request for a WebSocket that is in order.
 enum Handshake {
-    /// HTTP/1.1, with what proves that it was understood.
+    /// HTTP/1.1, with the value of `Sec-WebSocket-Accept`.
     Upgrade(HeaderValue),
     /// A stream of HTTP/2, as RFC 8441 has it.
     Connect,
 }
 
 impl Handshake {
-    /// What a request asks for; `None` if that is no WebSocket.
+    /// Reads the handshake of a request. Returns `None` if it is not for a WebSocket.
     fn of(head: &Parts) -> Option<Result<Self, Box<Response<Body>>>> {
         let protocol = head.extensions.get::<Protocol>();
         if protocol.is_some_and(|protocol| protocol.as_str() == "websocket") {
@@ -181,7 +182,7 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h [u8]> {
     all.next().is_none().then(|| value.as_bytes().trim_ascii())
 }
 
-/// Whether a list has this word in it.
+/// Returns true if a header with a comma-separated list has this token.
 fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     let mut all = headers.get_all(name).iter();
     all.any(|value| {
@@ -190,7 +191,7 @@ fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     })
 }
 
-/// Whether this is the base64 of 16 bytes.
+/// Returns true if the key is the base64 of 16 bytes.
 fn is_key(key: &[u8]) -> bool {
     let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     match key.strip_suffix(b"==") {

@@ -29,11 +29,11 @@ use crate::http::client::status::{Advice, status_error};
 use crate::http::{Body, ClientOptions, Socket};
 use crate::transport::Transport;
 
-/// So many bytes the head of the answer may have.
+/// Maximum bytes of the head of the response.
 const HEAD: usize = 64 << 10;
-/// So many characters of a refusal are shown,
+/// Maximum characters of a refusal that an error shows.
 const SHOWN: usize = 200;
-/// and so long they may take to come.
+/// Maximum time to receive the text of a refusal.
 const REFUSAL: Duration = Duration::from_secs(2);
 
 /// Opens a WebSocket as a client.
@@ -102,7 +102,8 @@ fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
     io::Error::new(io::ErrorKind::InvalidInput, error)
 }
 
-/// Whether the server has understood, and has promised nothing that was not asked.
+/// Checks that the response accepts the WebSocket, and selects no extension or protocol that
+/// was not offered.
 fn check(headers: &HeaderMap, offered: &HeaderMap, key: &str) -> io::Result<()> {
     let proof = key::proof(key.as_bytes());
     let is = |name, text: &str| {
@@ -120,7 +121,7 @@ fn check(headers: &HeaderMap, offered: &HeaderMap, key: &str) -> io::Result<()> 
     Err(io::Error::new(io::ErrorKind::InvalidData, text))
 }
 
-/// Whether the server has chosen no protocol, or one of those that it may choose from.
+/// Returns true if the server has selected no protocol, or one that was offered.
 fn is_offered(headers: &HeaderMap, offered: &HeaderMap) -> bool {
     let mut chosen = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter();
     let (Some(protocol), None) = (chosen.next(), chosen.next()) else {
@@ -141,7 +142,7 @@ async fn unanswered(error: hyper::Error, driven: JoinHandle<hyper::Result<()>>) 
     }
 }
 
-/// What the server said instead of yes.
+/// Makes an error of the response of a server that has refused.
 async fn refused(response: Response<Incoming>) -> io::Error {
     let status = response.status();
     let advice = Advice::of(status, response.headers());

@@ -15,13 +15,13 @@ use crate::transport::ReceiveError;
 #[cfg(test)]
 mod tests;
 
-/// What a control frame may carry.
+/// Maximum payload bytes of a control frame.
 const CONTROL: usize = 125;
 /// Bytes of a message that is too large by which its call is found.
 const HEAD: usize = 2 << 10;
-/// So much is read at once at least, if so much is missing.
+/// Minimum room for one read, unless the frame needs less.
 const ROOM: usize = 4 << 10;
-/// What a larger message has taken is not kept for the next one.
+/// Maximum capacity of a buffer that is kept for the next message.
 const KEPT: usize = 4 * buffers::SIZE;
 
 /// Which side of a WebSocket this is. A client masks its frames, a server does not.
@@ -31,7 +31,7 @@ pub(super) enum Role {
     Client,
 }
 
-/// What a frame is for.
+/// The type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opcode {
     Continuation = 0,
@@ -60,7 +60,7 @@ impl Opcode {
     }
 }
 
-/// What has come in whole.
+/// A message or control frame that was received completely.
 #[derive(Debug)]
 pub(super) enum Found {
     Message,
@@ -68,7 +68,7 @@ pub(super) enum Found {
     Goodbye(Goodbye),
 }
 
-/// How a frame breaks the rules.
+/// A violation of the protocol by a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Violation {
     #[error("a reserved bit is set")]
@@ -87,7 +87,7 @@ pub(super) enum Violation {
     Code(u16),
 }
 
-/// Why no frame can be read any more.
+/// The reason why no further frame can be read.
 #[derive(Debug)]
 pub(super) enum Fault {
     TooLarge {
@@ -126,7 +126,7 @@ struct Header {
     opcode: Opcode,
     is_last: bool,
     mask: Option<[u8; 4]>,
-    /// Where the payload begins and ends, from where the frame begins.
+    /// Range of the payload, relative to the start of the frame.
     payload: Range<usize>,
 }
 
@@ -136,15 +136,15 @@ pub(super) struct Frames {
     role: Role,
     max_message: usize,
     input: BytesMut,
-    /// Where the next frame begins.
+    /// Offset in `input` at which the next frame begins.
     start: usize,
-    /// How long it is, if that is known.
+    /// Length of the next frame, if that is known.
     length: Option<usize>,
-    /// What is lent of the input.
+    /// Range of `input` that is lent.
     current: Range<usize>,
-    /// What a message in pieces is, until its last one has come.
+    /// Type of a fragmented message, until its last fragment was received.
     open: Option<Opcode>,
-    /// Its pieces. It is lent if it is there and not open.
+    /// Fragments of that message. The message is lent if it is not empty and `open` is `None`.
     pieces: Vec<u8>,
     /// Memory that the server counts.
     share: Share,
@@ -171,12 +171,12 @@ impl Frames {
         self.share = share;
     }
 
-    /// Whether a message has begun to come in and is not whole yet.
+    /// Returns true if a message was received in part.
     pub(super) fn is_amid_message(&self) -> bool {
         self.start < self.input.len() || self.open.is_some()
     }
 
-    /// What it holds.
+    /// Returns the capacity of its buffers in bytes.
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
         self.input.capacity() + self.pieces.capacity()
@@ -190,7 +190,7 @@ impl Frames {
         }
     }
 
-    /// What the frame that was found carries.
+    /// Returns the payload of the frame that was found.
     pub(super) fn payload(&self) -> &[u8] {
         self.input.get(self.current.clone()).unwrap_or_default()
     }
@@ -315,7 +315,7 @@ impl Frames {
             .ok_or(Violation::Continuation)
     }
 
-    /// Whether a frame of this length may come in. Nothing was stored for it yet.
+    /// Checks that a frame of this length is allowed, before memory is reserved for it.
     fn check_length(&self, opcode: Opcode, length: u64) -> Result<usize, Fault> {
         let limit = self.max_message;
         let left = match opcode.is_control() {
@@ -424,7 +424,7 @@ impl Frames {
         }
     }
 
-    /// What the next frame lacks.
+    /// Returns the bytes that the next frame still needs.
     fn missing(&self) -> usize {
         let have = self.input.len() - self.start;
         self.length

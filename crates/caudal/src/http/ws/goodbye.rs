@@ -1,4 +1,4 @@
-//! How a WebSocket ends: what is said, and what was heard.
+//! Close frames of a WebSocket: those that are sent, and those that were received.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use caudal_core::{CloseReason, FrameError};
 use super::frames::Violation;
 use crate::transport::ShuttingDown;
 
-/// The other side has said that it closes.
+/// The other side has sent a close frame.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Goodbye {
     #[error("it gave no reason")]
@@ -43,7 +43,7 @@ impl Goodbye {
     }
 }
 
-/// Why this side gives a WebSocket up.
+/// The reason why this side closes a WebSocket.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     #[error("the stream ended without a closing handshake")]
@@ -58,7 +58,7 @@ pub(super) enum Broken {
     Silent,
 }
 
-/// What a close frame says in a number.
+/// The status code of a close frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(super) enum CloseCode {
@@ -71,7 +71,7 @@ pub(super) enum CloseCode {
     Again = 1013,
 }
 
-/// What is said at the end.
+/// A close frame to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CloseFrame {
     pub(super) code: CloseCode,
@@ -79,20 +79,20 @@ pub(super) struct CloseFrame {
 }
 
 impl CloseFrame {
-    /// What the frame carries.
+    /// Returns the payload of the frame.
     pub(super) fn payload(self) -> Vec<u8> {
         let code = (self.code as u16).to_be_bytes();
         [&code, self.reason.as_bytes()].concat()
     }
 }
 
-/// What is said when the connection ends for this reason.
+/// Returns the close frame for the reason why the connection ends.
 pub(super) fn frame(reason: &CloseReason) -> CloseFrame {
     let (code, reason) = words(reason);
     CloseFrame { code, reason }
 }
 
-/// What is said to one for whom there is no room.
+/// Returns the close frame for a WebSocket beyond the limit of connections.
 pub(super) const fn too_many() -> CloseFrame {
     CloseFrame {
         code: CloseCode::Again,

@@ -1,4 +1,4 @@
-//! Masks: what a client's frames are hidden with.
+//! Masks of a client's frames.
 
 use std::io;
 
@@ -15,8 +15,8 @@ pub(super) fn apply(mask: [u8; 4], text: &mut [u8]) {
     }
 }
 
-/// What a client's frames are masked with: fresh random bytes for each, which are
-/// asked for some at a time.
+/// Masks for a client's frames. Each frame gets new random bytes, which are requested from
+/// the system for several frames at a time.
 #[derive(Debug, Default)]
 pub(super) struct Masks {
     bytes: [u8; 32],

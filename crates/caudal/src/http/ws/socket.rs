@@ -25,17 +25,17 @@ use crate::transport::{ReceiveError, Transport};
 
 /// The longest head of a frame.
 const HEAD: usize = 14;
-/// So long the other side has to end its output after we have ended ours.
+/// Maximum time for the other side to end its output after this side has ended its own.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// A WebSocket over any bytes that flow in order.
 // In this order: what every message looks at stands together.
 #[repr(C)]
 pub(super) struct WebSocket<S> {
-    /// Whether no close frame was written.
+    /// True until a close frame is written.
     is_open: bool,
     role: Role,
-    /// What the last ping carried, if there was no room to answer it.
+    /// Payload of the last ping, if there was no room to answer it.
     owed: Option<Vec<u8>>,
     wire: Wire<S>,
     masks: Masks,
@@ -43,7 +43,7 @@ pub(super) struct WebSocket<S> {
     ping_timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     goodbye: Option<CloseFrame>,
-    /// What the other side's goodbye carried.
+    /// Payload of the close frame of the other side.
     last_words: Option<Vec<u8>>,
     ending: Ending,
     remote: Option<String>,
@@ -51,7 +51,7 @@ pub(super) struct WebSocket<S> {
     lasting: Option<Arc<Lasting>>,
 }
 
-/// How far the end has come.
+/// Progress of closing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     NotBegun,
@@ -79,14 +79,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         }
     }
 
-    /// What was read of it before.
+    /// Adds bytes that were read from the connection before.
     pub(super) fn with_input(mut self, read: &[u8]) -> Self {
         self.wire.push(read);
         self
     }
 
-    /// Asks after so much silence whether the other side is there, which has so
-    /// long to answer. Zero never asks.
+    /// Sends a ping after `interval` without input. The other side has `timeout` to answer. An
+    /// interval of zero means that no pings are sent.
     pub(super) fn with_pings(mut self, interval: Duration, timeout: Duration) -> Self {
         (self.ping_interval, self.ping_timeout) = (interval, timeout);
         self
@@ -182,7 +182,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         }
     }
 
-    /// Asks a silent peer whether it is there; `true` if it was asked for too long.
+    /// Sends a ping to a silent peer. Returns true if a ping was not answered in time.
     fn is_silent(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         if self.ping_interval.is_zero() {
             return Ok(false);

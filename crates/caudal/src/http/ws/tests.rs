@@ -97,7 +97,7 @@ async fn send<T: Transport>(socket: &mut T, text: &[u8]) {
     assert!(out.is_empty());
 }
 
-/// What a client sends: `first` has the opcode, and 0x80 if it is the last frame.
+/// A frame of a client. `first` has the opcode, and 0x80 if it is the last frame.
 fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     let mask = [7, 1, 200, 3];
     let mut frame = vec![first];

@@ -13,7 +13,7 @@ use super::frames::{Frames, Role};
 use crate::connection::buffers;
 use crate::transport::ReceiveError;
 
-/// So much output waits here at most before more of it is taken in.
+/// Bytes of queued output at which no more output is accepted.
 pub(super) const FULL: usize = buffers::SIZE;
 
 /// A socket with what was read from it, and what is to be written to it.
@@ -24,14 +24,14 @@ pub(super) struct Wire<S> {
     pub(super) output: BytesMut,
     io: S,
     needs_flush: bool,
-    /// Whether there was no room for output.
+    /// True if the socket had no room for output at the last write.
     stalled: bool,
-    /// Whether the other side was asked since something was heard of it,
+    /// True if a ping was sent since the last input.
     pub(super) asked: bool,
-    /// Bytes that have gone out, and come in.
+    /// Bytes that were sent to the socket.
     pub(super) sent: u64,
     pub(super) received: u64,
-    /// and when that was.
+    /// Time of the last input.
     pub(super) heard: Instant,
     pub(super) frames: Frames,
 }
@@ -56,7 +56,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.asked = false;
     }
 
-    /// Takes what was read before.
+    /// Adds bytes that were read before.
     pub(super) fn push(&mut self, read: &[u8]) {
         if !read.is_empty() {
             self.frames.buffer_mut().extend_from_slice(read);

@@ -1,4 +1,4 @@
-//! What becomes of a child when this process dies and nothing is dropped.
+//! Termination of a child when this process dies without dropping anything.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -6,11 +6,11 @@ use std::process::Stdio;
 
 use rustix::process::Pid;
 
-/// Waits until this process is gone, and then does what [`Child`](super::Child) does when
-/// a connection is closed: who goes on without its input for 2 s is asked to end, then killed.
+/// Waits until this process is gone, and then ends the group as [`Child`](super::Child) does
+/// when a connection is closed: SIGTERM if it still runs after 2 s, and SIGKILL 2 s later.
 ///
-/// What others wait for, such as a lock or the end of a pipe, may have been left to this
-/// process: the shell does not keep it. Nor is it stopped by signals for everybody.
+/// Inherited descriptors are closed, since other processes may wait for a lock or for the end
+/// of a pipe. Signals that are sent to every process do not stop the shell.
 const SCRIPT: &str = r#"
 exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
 trap '' HUP INT TERM
@@ -30,7 +30,7 @@ done"#;
 ///
 /// The kernel would see to it if the child asked for that itself between fork and exec,
 /// which takes `unsafe`, and then only for the child and not for what it has started. So
-/// a shell of its own waits at a pipe that nobody but this process holds open.
+/// a shell of its own waits at a pipe that only this process holds open.
 /// To drop this revokes it.
 #[derive(Debug)]
 pub(super) struct Will {

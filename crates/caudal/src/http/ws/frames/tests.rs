@@ -18,7 +18,7 @@ use crate::http::ws::socket::write_frame;
 const LIMIT: usize = 1 << 20;
 const MASK: [u8; 4] = [7, 1, 200, 3];
 
-/// What was found, with what it carried.
+/// A result of [`Frames::next`], with its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     Message(Vec<u8>),
@@ -77,7 +77,7 @@ fn read(bytes: &[u8]) -> Vec<Seen> {
     feed(&mut server(), bytes, usize::MAX)
 }
 
-/// What a client sends: `first` has the opcode, and 0x80 if it is the last frame.
+/// A frame of a client. `first` has the opcode, and 0x80 if it is the last frame.
 fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = BytesMut::new();
     write_frame(&mut frame, Opcode::Continuation, payload, Some(MASK));
