@@ -1,11 +1,12 @@
 //! JSON-RPC over HTTP: a router as a service.
 //!
 //! ```text
-//! serve   connections, TLS, timeouts, limits
-//!   └→ service   which verb does what
-//!        ├→ guard     who may speak
-//!        ├→ a POST alone: one exchange
-//!        └→ WebSocket, sessions: a peer
+//! server    connections, limits, timeouts; a POST is a lone exchange
+//!   └ access  who may call
+//! client    calls by POST
+//! ws        WebSocket, on the same path
+//! session   many requests that make one connection: events, polling, webhooks
+//! tls       certificates
 //! ```
 
 pub(crate) mod client;
