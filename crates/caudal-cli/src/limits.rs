@@ -9,7 +9,7 @@ use clap::Args;
 use crate::endpoint::is_url;
 use crate::exit::Failure;
 
-/// Those that are not given are the library's.
+/// Limits of `caudal serve`; the library has defaults for all.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct Limits {

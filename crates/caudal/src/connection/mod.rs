@@ -6,7 +6,7 @@
 //!   ├ deferred  which messages must wait, and what is done with them meanwhile
 //!   ├ timers    idle, slow and stuck connections
 //!   └ shutdown  how a connection ends, and in what order
-//! sender      what handles write: outgoing calls and the output queue
+//! sender      what handles write: the output queue, outgoing calls, the end of both
 //! incoming    calls of the other side that run outside of the task
 //! lifecycle   starts the task, and connects again
 //! ```
