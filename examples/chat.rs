@@ -68,7 +68,7 @@ async fn serve(endpoint: &str) -> Result<(), Box<dyn Error>> {
 }
 
 async fn join(endpoint: &str, name: &str) -> Result<(), Box<dyn Error>> {
-    let router = Router::new().notification("line", |(line,): (String,)| println!("{line}"));
+    let router = Router::new().method("line", |(line,): (String,)| println!("{line}"));
     let peer = caudal::connect(endpoint).router(router).await?;
     let () = peer.call("join", [name]).await?;
     let mut lines = stdin_lines();

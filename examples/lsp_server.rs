@@ -171,17 +171,17 @@ fn documents(shared: &Shared) -> Router {
     Router::new()
         // A notification finishes before the next message starts, so that a
         // request sees the document with all changes that were sent before it.
-        .notification("textDocument/didOpen", move |open: DidOpen| {
+        .method("textDocument/didOpen", move |open: DidOpen| {
             let Document { uri, text } = open.text_document;
             opening.lock().documents.insert(uri, text);
         })
-        .notification("textDocument/didChange", move |change: DidChange| {
+        .method("textDocument/didChange", move |change: DidChange| {
             if let Some(last) = change.content_changes.into_iter().next_back() {
                 let uri = change.text_document.uri;
                 changing.lock().documents.insert(uri, last.text);
             }
         })
-        .notification("textDocument/didClose", move |close: DidClose| {
+        .method("textDocument/didClose", move |close: DidClose| {
             let uri = close.text_document.uri;
             closing.lock().documents.remove(&uri);
         })
@@ -198,7 +198,7 @@ fn documents(shared: &Shared) -> Router {
 
 fn router(shared: &Shared) -> Router {
     let [starting, ending, watching] = [(); 3].map(|()| shared.clone());
-    let in_order = middleware(move |call, next| {
+    let in_order = middleware::from_fn(move |call, next| {
         let phase = watching.lock().phase;
         async move {
             match (phase, call.method()) {
@@ -222,7 +222,7 @@ fn router(shared: &Shared) -> Router {
     });
     Router::new()
         .method("initialize", initialize.serial())
-        .notification("initialized", |_: Value| ())
+        .method("initialized", |_: Value| ())
         .method("shutdown", move || {
             ending.lock().phase = Phase::ShutDown;
             Ok(())
@@ -230,7 +230,7 @@ fn router(shared: &Shared) -> Router {
         .merge(documents(shared))
         .layer(in_order)
         // After the layer, and so outside of it: `exit` is heard at any time.
-        .notification("exit", |cx: Context| cx.peer().close())
+        .method("exit", |cx: Context| cx.peer().close())
 }
 
 #[tokio::main]

@@ -146,7 +146,7 @@ fn router() -> Router {
             }))
         })
         // Params may be absent, or hold a `_meta` that is of no use here.
-        .notification("notifications/initialized", |_: IgnoredAny| ())
+        .method("notifications/initialized", |_: IgnoredAny| ())
         .method("ping", |_: IgnoredAny| Ok(json!({})))
         .method("logging/setLevel", |_: IgnoredAny| Ok(json!({})))
         .method("tools/list", |_: IgnoredAny| {

@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
-use caudal::{
-    CallError, Context, Incoming, JsonRpcError, Next, Peer, RawValue, Router, middleware,
-};
+use caudal::middleware::{self, IncomingCall, Next};
+use caudal::{CallError, Context, JsonRpcError, Peer, RawValue, Router};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -67,9 +66,9 @@ impl<S> Layer<S> for RateLimit {
     }
 }
 
-impl<S> Service<Incoming> for RateLimit<S>
+impl<S> Service<IncomingCall> for RateLimit<S>
 where
-    S: Service<Incoming, Response = Box<RawValue>, Error = JsonRpcError>,
+    S: Service<IncomingCall, Response = Box<RawValue>, Error = JsonRpcError>,
     S::Future: Send + 'static,
 {
     type Response = Box<RawValue>;
@@ -80,7 +79,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, call: Incoming) -> Self::Future {
+    fn call(&mut self, call: IncomingCall) -> Self::Future {
         let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         if bucket.take() {
             return Box::pin(self.inner.call(call));
@@ -93,14 +92,14 @@ where
 /// Who is at the other end of a connection, once it has said so.
 struct User(String);
 
-async fn require_login(call: Incoming, next: Next) -> Answer {
+async fn require_login(call: IncomingCall, next: Next) -> Answer {
     if call.context().peer().extensions().get::<User>().is_none() {
         return Err(JsonRpcError::new(-32_001, "Log in first"));
     }
     next.run(call).await
 }
 
-async fn log(call: Incoming, next: Next) -> Answer {
+async fn log(call: IncomingCall, next: Next) -> Answer {
     let cx = call.context().clone();
     let answer = next.run(call).await;
     // Afterwards, so that the call which logs in has a name already.
@@ -117,7 +116,7 @@ fn router() -> Router {
     Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
         .layer(RateLimit::new(3, Duration::from_secs(60)))
-        .layer(middleware(require_login))
+        .layer(middleware::from_fn(require_login))
         // Layers are around what was there before them: all but this.
         .method(
             "login",
@@ -129,7 +128,7 @@ fn router() -> Router {
                 Ok(())
             },
         )
-        .layer(middleware(log))
+        .layer(middleware::from_fn(log))
 }
 
 #[tokio::main(flavor = "current_thread")]

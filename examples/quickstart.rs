@@ -36,7 +36,7 @@ fn server_methods() -> Router {
 /// What the client does for the server.
 fn client_methods() -> Router {
     Router::new()
-        .notification("tick", |(n,): (u32,)| println!("      tick {n}"))
+        .method("tick", |(n,): (u32,)| println!("      tick {n}"))
         .method("go_on", |(n,): (u32,)| Ok(n < 2))
 }
 

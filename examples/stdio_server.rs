@@ -29,7 +29,7 @@ fn router() -> Router {
             println!("greeting {name}");
             Ok(format!("Hello, {name}!"))
         })
-        .notification("log", move |(line,): (String,)| {
+        .method("log", move |(line,): (String,)| {
             logging.logged.fetch_add(1, Ordering::Relaxed);
             eprintln!("log: {line}");
         })
@@ -37,7 +37,7 @@ fn router() -> Router {
             let Counters { greeted, logged } = &*counters;
             Ok([greeted, logged].map(|counter| counter.load(Ordering::Relaxed)))
         })
-        .notification("quit", |cx: Context| cx.peer().close())
+        .method("quit", |cx: Context| cx.peer().close())
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -20,6 +20,7 @@ use crate::peer::Peer;
 use crate::peer::{Backoff, Gap};
 use crate::router::Router;
 use crate::router::handler::BoxFuture;
+use crate::router::routes::Routes;
 use crate::transport::Transport;
 
 /// Connects to an [`Endpoint`], or to its text.
@@ -36,7 +37,7 @@ where
 {
     Connect {
         endpoint: endpoint.try_into().map_err(Into::into),
-        router: Router::new(),
+        router: Routes::default(),
         config: Config::default(),
         timeout: Duration::from_secs(10),
         grace: transport::GRACE,
@@ -53,7 +54,7 @@ where
 #[must_use = "nothing is connected until this is awaited"]
 pub struct Connect {
     endpoint: Result<Endpoint, EndpointError>,
-    router: Router,
+    router: Routes,
     config: Config,
     timeout: Duration,
     grace: Duration,
@@ -67,8 +68,8 @@ pub struct Connect {
 
 impl Connect {
     /// Sets the methods that this side serves; none by default.
-    pub fn router(mut self, router: Router) -> Self {
-        self.router = router;
+    pub fn router<S, E>(mut self, router: Router<S, E>) -> Self {
+        self.router = router.into_routes();
         self
     }
 
@@ -109,7 +110,7 @@ impl Connect {
     /// Makes the connection again when it is lost.
     ///
     /// Meanwhile [`Peer::state`] is
-    /// [`Connecting`](crate::State::Connecting) and new calls wait. Calls that
+    /// [`Connecting`](crate::ConnectionState::Connecting) and new calls wait. Calls that
     /// had been sent fail, unless they are
     /// [idempotent](crate::Call::idempotent).
     ///

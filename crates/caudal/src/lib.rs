@@ -243,13 +243,16 @@ pub use self::observe::stats::Stats;
 pub use self::observe::tap::{Direction, Redacted, Tap};
 pub use self::observe::trace::{TraceContext, TracePlace};
 pub use self::peer::{
-    Backoff, Batch, BatchReply, Call, CallFuture, Event, Gap, Peer, State, StateWatch,
+    Backoff, Batch, BatchReply, Call, CallFuture, ConnectionState, Event, Gap, Peer, StateWatch,
 };
 pub use self::router::context::Context;
-pub use self::router::handler::{BlockingHandler, IntoMethod, IntoResult, Method};
-pub use self::router::layer::{Incoming, Next, middleware};
-pub use self::router::{RegisterError, Router};
-pub use self::router::{handler, layer};
+#[doc(hidden)]
+pub use self::router::handler::ErasedMethod;
+pub use self::router::handler::IntoMethod;
+pub use self::router::method::{Blocking, Method};
+pub use self::router::routes::RegisterError;
+pub use self::router::state::State;
+pub use self::router::{Router, middleware};
 pub use self::server::{Serve, Server, serve};
 pub use caudal_core::{
     CallError, CloseReason, CorrelationId, EncodeError, ErrorCode, ErrorDetail, ExtraMembers,

@@ -67,7 +67,7 @@ async fn we_drive_a_python_language_server() {
     };
     let (sender, mut diagnostics) = mpsc::unbounded_channel();
     let router = Router::new()
-        .notification("textDocument/publishDiagnostics", move |params: Value| {
+        .method("textDocument/publishDiagnostics", move |params: Value| {
             let _ = sender.send(params);
         })
         .fallback(|_: IgnoredAny| Ok(()));
@@ -265,7 +265,7 @@ fn vscode() -> Option<(Peer, mpsc::UnboundedReceiver<Value>, Received)> {
             sleep(Duration::from_millis(ms)).await;
             Ok("done")
         })
-        .notification("$/progress", move |params: Value| {
+        .method("$/progress", move |params: Value| {
             let _ = sender.send(params);
         });
     let mut command = Command::new("node");

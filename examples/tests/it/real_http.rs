@@ -193,10 +193,10 @@ async fn we_drive(kind: &str) {
         .method("roots/list", |_: Option<Value>| {
             Ok(json!({"roots": [{"uri": "file:///one"}, {"uri": "file:///two"}]}))
         })
-        .notification("notifications/progress", move |params: Value| {
+        .method("notifications/progress", move |params: Value| {
             let _ = sender.send(params["progress"].clone());
         })
-        .notification("notifications/message", move |params: Value| {
+        .method("notifications/message", move |params: Value| {
             let _ = logged.send(params["data"].clone());
         });
     let mut config = Config::default();

@@ -32,7 +32,7 @@ async fn ours(scheme: &str) -> (Server, mpsc::UnboundedReceiver<Value>) {
             let data = json!({"why": "test"});
             Err::<(), _>(JsonRpcError::with_data(1001, "failed on purpose", data))
         })
-        .notification("note", move |params: Value| {
+        .method("note", move |params: Value| {
             let _ = sender.send(params);
         })
         .method("subscribe", || Ok("s1"))
@@ -103,7 +103,7 @@ async fn their_client_calls(client: &impl ClientT) {
     let sums: Vec<i64> = answers.into_iter().filter_map(Result::ok).collect();
     assert_eq!(sums, (1..=20).collect::<Vec<_>>());
     client
-        .notification("note", rpc_params!["hello"])
+        .method("note", rpc_params!["hello"])
         .await
         .unwrap();
 }
@@ -249,7 +249,7 @@ async fn our_http_client_speaks_with_its_server() {
 async fn our_websocket_client_speaks_with_its_server() {
     let (server, address) = theirs().await;
     let (sender, mut items) = mpsc::unbounded_channel();
-    let router = Router::new().notification("item", move |params: Value| {
+    let router = Router::new().method("item", move |params: Value| {
         let _ = sender.send(params);
     });
     let peer = caudal::connect(format!("ws://{address}"))

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 /// A peer that hears ticks, and the server's end.
 fn connected() -> (Peer, Peer, mpsc::UnboundedReceiver<u32>) {
     let (heard, ticks) = mpsc::unbounded_channel();
-    let router = Router::new().notification("tick", move |(n,): (u32,)| {
+    let router = Router::new().method("tick", move |(n,): (u32,)| {
         let _ = heard.send(n);
     });
     let (peer, server) = Peer::pair(router, caudal_cli::demo::router());

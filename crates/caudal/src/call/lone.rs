@@ -17,9 +17,9 @@ use crate::connection::incoming::IncomingCalls;
 use crate::extensions::Extensions;
 use crate::observe::stats::{Counters, Stats};
 use crate::observe::tap::Direction;
-use crate::router::Router;
 #[cfg(feature = "http")]
 use crate::router::handler::BoxFuture;
+use crate::router::routes::Routes;
 
 /// State shared by lone messages from one place: those of an HTTP connection, of a mounted
 /// service, or of [`Router::handle`].
@@ -83,7 +83,7 @@ thread_local! {
 /// began.
 #[cfg(feature = "http")]
 pub(crate) fn start(
-    router: &Arc<Router>,
+    router: &Arc<Routes>,
     exchange: &Arc<LoneExchange>,
     message: &[u8],
 ) -> Result<Option<Bytes>, BoxFuture<Option<Bytes>>> {
@@ -104,7 +104,7 @@ pub(crate) fn start(
 /// # Cancel safety
 /// Dropping it cancels what the message began.
 pub(crate) async fn run(
-    router: &Router,
+    router: &Routes,
     origin: &Arc<LoneOrigin>,
     message: &[u8],
 ) -> Option<Bytes> {
@@ -116,7 +116,7 @@ pub(crate) async fn run(
 }
 
 /// Runs a message until a handler must wait; returns what was written until then.
-fn begin(router: &Router, caller: &Caller, message: &[u8]) -> (Progress, Bytes) {
+fn begin(router: &Routes, caller: &Caller, message: &[u8]) -> (Progress, Bytes) {
     caller.show(Direction::Received, message);
     SPARE.with(|spare| {
         let mut out = spare.take();
@@ -141,7 +141,7 @@ fn begin(router: &Router, caller: &Caller, message: &[u8]) -> (Progress, Bytes) 
 
 /// Waits for the handlers of a message.
 async fn finish(
-    router: &Router,
+    router: &Routes,
     caller: &Caller,
     mut progress: Progress,
     written: Bytes,
@@ -161,7 +161,7 @@ async fn finish(
     sent(caller, reply)
 }
 
-fn scope<'s>(router: &'s Router, caller: &'s Caller) -> Scope<'s> {
+fn scope<'s>(router: &'s Routes, caller: &'s Caller) -> Scope<'s> {
     Scope {
         router,
         caller,

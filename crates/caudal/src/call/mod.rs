@@ -35,14 +35,15 @@ use self::suspended::SuspendedCall;
 use self::time_slice::TimeSlice;
 use crate::observe::span::CallSpan;
 use crate::observe::trace::{self, TraceContext, TracePlace, Traces};
-use crate::router::Router;
 use crate::router::context::ContextBuilder;
-use crate::router::handler::{HandlerFuture, Settings};
+use crate::router::handler::HandlerFuture;
+use crate::router::method::Settings;
+use crate::router::routes::Routes;
 
 /// Environment of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'s> {
-    pub(crate) router: &'s Router,
+    pub(crate) router: &'s Routes,
     pub(crate) caller: &'s Caller,
     pub(crate) arrival: Arrival,
     /// `None` if a batch begins one of its own.
@@ -214,7 +215,7 @@ fn run_call<'m: 'c, 'c>(
         }
     };
     let span = CallSpan::begin(name, route.is_fallback());
-    let mut call = IncomingCall {
+    let mut call = HandlerCall {
         params,
         reply: PendingReply::new(id, name),
         context: ContextBuilder {
@@ -278,7 +279,7 @@ fn refuse_call<'m>(
 }
 
 /// A call that its handler reads and runs.
-pub(crate) struct IncomingCall<'m, 'c, 'p> {
+pub(crate) struct HandlerCall<'m, 'c, 'p> {
     params: Params<'m, 'c, 'p>,
     reply: PendingReply<'c>,
     context: ContextBuilder<'c>,
@@ -307,7 +308,7 @@ pub(crate) enum Ran<'m> {
     NotACall(Box<Message<'m>>),
 }
 
-impl<'m: 'c, 'c> IncomingCall<'m, 'c, '_> {
+impl<'m: 'c, 'c> HandlerCall<'m, 'c, '_> {
     /// Reads the params as the handler's own type, and the message to its end.
     ///
     /// # Errors

@@ -18,7 +18,8 @@ use super::replies::{Outcome, PendingReply, Replies};
 use crate::connection::{Connection, RunningGuard};
 use crate::observe::span::CallSpan;
 use crate::router::context::Context;
-use crate::router::handler::{HandlerFuture, Settings};
+use crate::router::handler::HandlerFuture;
+use crate::router::method::Settings;
 
 /// A call whose handler must wait.
 pub(crate) struct SuspendedCall {

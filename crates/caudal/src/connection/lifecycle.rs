@@ -14,9 +14,9 @@ use super::task::ConnectionTask;
 use crate::call::Caller;
 use crate::config::Config;
 use crate::extensions::Extensions;
-use crate::peer::{Backoff, Gap, Peer, State};
-use crate::router::Router;
+use crate::peer::{Backoff, ConnectionState, Gap, Peer};
 use crate::router::handler::BoxFuture;
+use crate::router::routes::Routes;
 use crate::server::group::Membership;
 use crate::transport::Transport;
 
@@ -40,7 +40,7 @@ pub(crate) struct Reconnect {
 #[track_caller]
 pub(crate) fn start(
     transport: Box<dyn Transport>,
-    router: Arc<Router>,
+    router: Arc<Routes>,
     config: Arc<Config>,
     reconnect: Option<Reconnect>,
     extensions: Extensions,
@@ -119,7 +119,7 @@ async fn after_first(task: ConnectionTask, reason: CloseReason, reconnect: Optio
             }
             match connect_again(&connection, &mut reconnect, &mut delays, reason).await {
                 Ok((transport, attempts)) => {
-                    connection.set_state(State::Connected);
+                    connection.set_state(ConnectionState::Connected);
                     let gap = Gap {
                         lasted: lost.elapsed(),
                         attempts,
@@ -160,7 +160,7 @@ async fn end(task: ConnectionTask, reason: CloseReason) -> (CloseReason, Option<
     let reconnects = connection.sender.reconnects() && !reason.is_local();
     if !reconnects {
         // Nobody waits for a response while the transport takes its time.
-        connection.set_state(State::Draining);
+        connection.set_state(ConnectionState::Draining);
         if connection.close(reason.clone()) {
             unsent.get_or_insert_with(Unsent::reason);
         }

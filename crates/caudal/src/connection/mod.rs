@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::extensions::Extensions;
 use crate::observe::stats::{Counters, Stats};
-use crate::peer::State;
+use crate::peer::ConnectionState;
 
 pub(crate) use self::id_index::IdKey;
 use self::incoming::IncomingCalls;
@@ -60,7 +60,7 @@ pub(crate) struct Connection {
     signal: Arc<TaskSignal>,
     /// True if the state is `Closed`; cheaper to read than the state.
     is_closed: AtomicBool,
-    state: watch::Sender<State>,
+    state: watch::Sender<ConnectionState>,
 }
 
 impl Connection {
@@ -82,7 +82,7 @@ impl Connection {
             remote,
             signal,
             is_closed: AtomicBool::new(false),
-            state: watch::Sender::new(State::Connected),
+            state: watch::Sender::new(ConnectionState::Connected),
         }
     }
 
@@ -93,11 +93,11 @@ impl Connection {
         stats
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> ConnectionState {
         self.state.borrow().clone()
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<State> {
+    pub(crate) fn watch(&self) -> watch::Receiver<ConnectionState> {
         self.state.subscribe()
     }
 
@@ -107,7 +107,7 @@ impl Connection {
     }
 
     /// Changes the state and wakes those that watch it; `Closed` is final.
-    fn set_state(&self, state: State) {
+    fn set_state(&self, state: ConnectionState) {
         self.state.send_if_modified(|now| {
             let is_new = !now.is_closed() && discriminant(now) != discriminant(&state);
             if is_new {
@@ -121,7 +121,7 @@ impl Connection {
     /// Gives the task a command.
     pub(crate) fn command(&self, command: Command) {
         if let Some(wakers) = self.sender.command(command) {
-            self.set_state(State::Draining);
+            self.set_state(ConnectionState::Draining);
             wakers.wake();
         }
     }
@@ -138,7 +138,7 @@ impl Connection {
     /// known before.
     fn announce_closed(&self, better: Option<CloseReason>) {
         if let Some(reason) = self.sender.set_reason(better) {
-            self.set_state(State::Closed(reason));
+            self.set_state(ConnectionState::Closed(reason));
         }
     }
 
@@ -146,7 +146,7 @@ impl Connection {
     /// have run.
     fn interrupt(&self, reason: &CloseReason) -> usize {
         let failed = self.sender.interrupt(reason);
-        self.set_state(State::Connecting);
+        self.set_state(ConnectionState::Connecting);
         self.incoming.cancel_all();
         failed
     }

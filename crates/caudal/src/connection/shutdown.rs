@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::deadline::after;
 use super::task::Core;
 use super::{Command, count_frames};
-use crate::peer::State;
+use crate::peer::ConnectionState;
 use crate::transport::ShuttingDown;
 
 /// Maximum time that a closed connection may take to send what was written.
@@ -26,7 +26,7 @@ impl Core {
             Some(Command::Drain(deadline)) => {
                 if self.ending.is_none() {
                     self.refusing = true;
-                    self.connection.set_state(State::Draining);
+                    self.connection.set_state(ConnectionState::Draining);
                 }
                 let reason = || (CloseReason::local_with(ShuttingDown), deadline);
                 let end = self.ending.get_or_insert_with(reason);
@@ -55,7 +55,7 @@ impl Core {
         };
         self.ending = Some((reason.clone(), deadline));
         self.refusing = false;
-        self.connection.set_state(State::Draining);
+        self.connection.set_state(ConnectionState::Draining);
         // No answer can come any more.
         self.connection.sender.fail_calls(&reason);
     }
@@ -78,7 +78,7 @@ impl Core {
             None => (CloseReason::failed(error), end),
         });
         if !self.connection.sender.reconnects() {
-            self.connection.set_state(State::Draining);
+            self.connection.set_state(ConnectionState::Draining);
         }
         self.lose_output();
     }

@@ -25,7 +25,7 @@ use crate::call::time_slice::{TimeSlice, yield_to_others};
 use crate::call::{self, Arrival, Caller, Progress, Scope};
 use crate::observe::tap::Direction;
 use crate::observe::trace::Traces;
-use crate::router::Router;
+use crate::router::routes::Routes;
 use crate::transport::{ReceiveError, Transport};
 
 /// Bytes of output that are sent even if more frames wait.
@@ -49,7 +49,7 @@ pub(super) struct Core {
     pub(super) connection: Arc<Connection>,
     /// The other side, as calls see it.
     pub(super) caller: Caller,
-    pub(super) router: Arc<Router>,
+    pub(super) router: Arc<Routes>,
     /// Messages that were taken from the sender or written here, and are not sent yet.
     pub(super) out: BytesMut,
     /// True if the transport could not take all of `out`.
@@ -90,7 +90,7 @@ impl ConnectionTask {
     pub(super) fn new(
         transport: Box<dyn Transport>,
         connection: Arc<Connection>,
-        router: Arc<Router>,
+        router: Arc<Routes>,
     ) -> Self {
         Self {
             transport,
@@ -122,7 +122,7 @@ impl ConnectionTask {
         &self.core.connection
     }
 
-    pub(super) fn router(&self) -> &Arc<Router> {
+    pub(super) fn router(&self) -> &Arc<Routes> {
         &self.core.router
     }
 

@@ -30,7 +30,7 @@ pub use self::backoff::{Backoff, Gap};
 pub use self::batch::{Batch, BatchReply};
 pub use self::call::{Call, CallFuture};
 pub use self::event::Event;
-pub use self::state::{State, StateWatch};
+pub use self::state::{ConnectionState, StateWatch};
 
 /// One end of a connection: it calls the other end, and serves it, at the same
 /// time.
@@ -105,7 +105,7 @@ impl Peer {
     /// Outside of a tokio runtime.
     #[must_use]
     #[track_caller]
-    pub fn start(transport: impl Transport, router: Router) -> Self {
+    pub fn start<S, E>(transport: impl Transport, router: Router<S, E>) -> Self {
         Self::start_with(transport, router, Config::default())
     }
 
@@ -115,8 +115,12 @@ impl Peer {
     /// Outside of a tokio runtime.
     #[must_use]
     #[track_caller]
-    pub fn start_with(transport: impl Transport, router: Router, config: Config) -> Self {
-        let (router, config) = (Arc::new(router), Arc::new(config));
+    pub fn start_with<S, E>(
+        transport: impl Transport,
+        router: Router<S, E>,
+        config: Config,
+    ) -> Self {
+        let (router, config) = (Arc::new(router.into_routes()), Arc::new(config));
         let (transport, extensions) = (Box::new(transport), Extensions::default());
         let connection = connection::start(transport, router, config, None, extensions, |_| None);
         Self::owning(connection)
@@ -128,7 +132,7 @@ impl Peer {
     /// Outside of a tokio runtime.
     #[must_use]
     #[track_caller]
-    pub fn pair(one: Router, other: Router) -> (Self, Self) {
+    pub fn pair<S, E, T, F>(one: Router<S, E>, other: Router<T, F>) -> (Self, Self) {
         Self::pair_with(one, other, &Config::default())
     }
 
@@ -138,7 +142,11 @@ impl Peer {
     /// Outside of a tokio runtime.
     #[must_use]
     #[track_caller]
-    pub fn pair_with(one: Router, other: Router, config: &Config) -> (Self, Self) {
+    pub fn pair_with<S, E, T, F>(
+        one: Router<S, E>,
+        other: Router<T, F>,
+        config: &Config,
+    ) -> (Self, Self) {
         let (here, there) = tokio::io::duplex(buffers::SIZE);
         let limit = config.policy.max_message;
         let stream = |io| Stream::new(io, Framing::Line, limit).with_remote("memory");
@@ -202,7 +210,7 @@ impl Peer {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {
     /// # use caudal::{Peer, Router};
-    /// # let router = Router::new().notification("log", |(line,): (String,)| eprintln!("{line}"));
+    /// # let router = Router::new().method("log", |(line,): (String,)| eprintln!("{line}"));
     /// # let (peer, _server) = Peer::pair(Router::new(), router);
     /// peer.notify("log", ("started",)).await?;
     /// # Ok(()) }
@@ -301,10 +309,10 @@ impl Peer {
 
     /// Returns the current state of the connection.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ConnectionState {
         match &self.caller {
             Caller::Connection(connection) => connection.state(),
-            Caller::Lone(_) => State::Closed(CloseReason::nowhere()),
+            Caller::Lone(_) => ConnectionState::Closed(CloseReason::nowhere()),
         }
     }
 
@@ -327,7 +335,7 @@ impl Peer {
         let mut states = self.watch();
         loop {
             match states.now() {
-                State::Closed(reason) => return reason,
+                ConnectionState::Closed(reason) => return reason,
                 _ => states.changed().await,
             };
         }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 /// The state of a connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum State {
+pub enum ConnectionState {
     /// The connection is being made, for the first time or again. Calls wait.
     Connecting,
     /// The connection is open.
@@ -17,7 +17,7 @@ pub enum State {
     Closed(CloseReason),
 }
 
-impl State {
+impl ConnectionState {
     /// Returns true if the connection has ended for good.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
@@ -29,7 +29,7 @@ impl State {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use caudal::{Peer, Router, State};
+/// use caudal::{Peer, Router, ConnectionState};
 ///
 /// let (peer, _other) = Peer::pair(Router::new(), Router::new());
 /// let mut states = peer.watch();
@@ -41,21 +41,21 @@ impl State {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct StateWatch(pub(crate) watch::Receiver<State>);
+pub struct StateWatch(pub(crate) watch::Receiver<ConnectionState>);
 
 impl StateWatch {
     /// The state now.
     #[must_use]
-    pub fn now(&self) -> State {
+    pub fn now(&self) -> ConnectionState {
         self.0.borrow().clone()
     }
 
     /// The next state that has not been seen yet; `None` after
-    /// [`State::Closed`]. States that came and went in between are skipped.
+    /// [`ConnectionState::Closed`]. States that came and went in between are skipped.
     ///
     /// # Cancel safety
     /// It can be dropped and called again; no state is lost.
-    pub async fn changed(&mut self) -> Option<State> {
+    pub async fn changed(&mut self) -> Option<ConnectionState> {
         // When the connection is gone it is an error to ask for changes, but `changed`
         // has the last one still.
         if matches!(self.0.has_changed(), Ok(false)) && self.0.borrow().is_closed() {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use super::context::ContextBuilder;
-use super::handler::IntoResult;
 use crate::call::Caller;
 
 /// Runs a plain function where it may block.
-pub(super) async fn on_blocking_pool<R: IntoResult>(
+pub(super) async fn on_blocking_pool<R: Send + 'static>(
     job: Arc<Job>,
     work: impl FnOnce() -> R + Send + 'static,
 ) -> R {

@@ -1,8 +1,9 @@
-//! Method handlers: closures of several shapes, converted to one form.
+//! Handlers: closures of several shapes, converted to one form.
 //!
-//! A handler takes its params as one value (a tuple by position, a struct by
-//! name), a [`Context`] before it if it wants one, and is a plain function or
-//! returns a future. Both return `Result<T, JsonRpcError>`, or nothing.
+//! The arguments of a closure decide its shape: [`HandlerFn`] is implemented for closures
+//! of zero to three arguments, and [`Arguments`] makes the arguments of a call. The return
+//! value is checked after that, by [`Outcome`] and [`Converts`], so that an error of the
+//! compiler names the type that is wrong. [`IntoMethod`] is all of this as one bound.
 
 use std::fmt;
 use std::future::Future;
@@ -10,380 +11,481 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task;
-use std::time::Duration;
 
 use caudal_core::JsonRpcError;
+use futures_util::FutureExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use self::marker::{Asynchronous, Fallible, Immediate, Infallible};
 use super::blocking::{Job, on_blocking_pool};
 use super::context::{Context, ContextBuilder};
-use super::layer::Incoming;
+use super::method::{Blocking, Method, Settings};
+use super::middleware::IncomingCall;
 use super::no_params::NoParams;
+use super::state::State;
 use crate::call::replies::{PendingReply, Replies};
-use crate::call::{IncomingCall, Ran, incident};
+use crate::call::{HandlerCall, Ran, incident};
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A handler with its settings, for [`Router::method`](crate::Router::method).
+/// A handler of a [`Router<S, E>`](crate::Router): a closure, a function, or a
+/// [`Method`](crate::Method) with settings.
 ///
-/// A closure alone is one too; this is for saying more about it.
+/// Its last argument is the params: one value that implements `Deserialize`, a tuple by
+/// position or a struct by name. Before the params it may take
+/// [`State<S>`](crate::State) and [`Context`](crate::Context), and it may leave out any of
+/// the three.
 ///
-/// ```
-/// use caudal::{Method, Router};
-/// use std::time::Duration;
-///
-/// let router = Router::new()
-///     .method("add", |(a, b): (i64, i64)| Ok(a + b))
-///     .method("report", Method::new(|(): ()| async { Ok("…") }).timeout(Duration::from_secs(5)))
-///     .method("hash", Method::blocking(|(text,): (String,)| Ok(text.len())))
-///     .method("initialize", Method::new(|| async { Ok("ready") }).serial());
-/// ```
-#[derive(Clone)]
-pub struct Method {
-    pub(crate) handler: Arc<dyn Handler>,
-    pub(crate) settings: Settings,
+/// It returns `Result<T, E>` with a `T` that implements `Serialize`, or nothing, or a `Send`
+/// future of either. JSON that is text already is returned as `Box<RawValue>` and copied as
+/// it is. `M` is inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    label = "not a closure that can serve a method",
+    note = "a handler takes up to three arguments: `State<S>`, `Context`, and last its params, one value that implements `Deserialize`",
+    note = "it is `Fn`, `Send`, `Sync` and `'static`",
+    note = "a blocking handler is a plain function, and not an async one"
+)]
+pub trait IntoMethod<S, E, M> {
+    #[doc(hidden)]
+    fn into_method(self, state: &Arc<S>) -> ErasedMethod;
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Settings {
-    pub(crate) serial: bool,
-    pub(crate) spawn: bool,
-    pub(crate) finish: bool,
-    /// True if the handler continues after it was cancelled, because it cannot be stopped.
-    pub(crate) blocking: bool,
-    pub(crate) timeout: Option<Duration>,
-}
-
-impl Method {
-    /// A handler without settings.
-    ///
-    /// ```
-    /// let method = caudal::Method::new(|(n,): (u32,)| async move { Ok(n + 1) });
-    /// # let _ = method;
-    /// ```
-    pub fn new<M>(handler: impl IntoMethod<M>) -> Self {
-        handler.into_method()
-    }
-
-    /// A plain function that blocks: it runs on the blocking pool.
-    ///
-    /// ```
-    /// use caudal::{JsonRpcError, Method};
-    ///
-    /// let read = Method::blocking(|(path,): (String,)| {
-    ///     std::fs::read_to_string(path).map_err(|_| JsonRpcError::new(1, "no such file"))
-    /// });
-    /// # let _ = read;
-    /// ```
-    pub fn blocking<M>(handler: impl BlockingHandler<M>) -> Self {
-        handler.into_blocking()
-    }
-
-    /// Lets no later message of the connection start before a call of this
-    /// method has finished, as it is for notifications. Responses pass.
-    ///
-    /// It may call the other side, but that side's requests wait too: if it must call
-    /// back before it can answer, both wait until the call times out.
-    ///
-    /// ```
-    /// let method = caudal::Method::new(|| async { Ok("ready") }).serial();
-    /// # let _ = method;
-    /// ```
-    #[must_use]
-    pub fn serial(mut self) -> Self {
-        self.settings.serial = true;
-        self
-    }
-
-    /// Runs each call in a task of its own from the start. By default a handler
-    /// is polled once by the connection's task, and moved out if it must wait;
-    /// this is for an async one that computes before it waits. A plain function is
-    /// not affected: one that takes long is for [`blocking`](Self::blocking).
-    ///
-    /// Calls still start in the order in which they came: the next message waits until
-    /// the task runs. From then on the two overlap, so what a handler must see before the
-    /// next message changes it is no work for a spawned one.
-    ///
-    /// ```
-    /// let method = caudal::Method::new(|| async { Ok((0..1_000).sum::<u64>()) }).spawn();
-    /// # let _ = method;
-    /// ```
-    #[must_use]
-    pub fn spawn(mut self) -> Self {
-        self.settings.spawn = true;
-        self
-    }
-
-    /// Ends a call that takes longer, and answers -32001 `Request timed out`; zero
-    /// is for ever. A blocking handler goes on, unheard, and if it is [serial](Self::serial)
-    /// or served a notification, what follows waits for its end; a plain function cannot
-    /// be ended.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// let method = caudal::Method::new(|| async { Ok(()) }).timeout(Duration::from_secs(1));
-    /// # let _ = method;
-    /// ```
-    #[must_use]
-    pub fn timeout(mut self, limit: Duration) -> Self {
-        self.settings.timeout = Some(limit).filter(|limit| !limit.is_zero());
-        self
-    }
-
-    /// Lets a cancelled call go on to its own end: the handler watches
-    /// [`Context::cancelled`] and answers as it likes. By default it is dropped.
-    ///
-    /// Such calls may outlive their connection. While as many of them as
-    /// [`Limits::in_flight`](crate::Limits::in_flight) go on in one server, further
-    /// calls of such methods are refused with -32000.
-    ///
-    /// ```
-    /// use caudal::{Context, Method};
-    ///
-    /// let method = Method::new(|cx: Context| async move {
-    ///     cx.cancelled().await;
-    ///     Ok("as far as it came")
-    /// })
-    /// .finish_when_cancelled();
-    /// # let _ = method;
-    /// ```
-    #[must_use]
-    pub fn finish_when_cancelled(mut self) -> Self {
-        self.settings.finish = true;
-        self
-    }
-
-    fn of(handler: impl Handler) -> Self {
-        Self {
-            handler: Arc::new(handler),
-            settings: Settings::default(),
+impl<H, S, A, E, W, K> IntoMethod<S, E, (A, W, K)> for H
+where
+    H: HandlerFn<A, Output: Outcome<W, K> + Send + 'static>,
+    S: Send + Sync + 'static,
+    A: Arguments<S>,
+    E: 'static,
+    W: 'static,
+    K: Converts<E, <H::Output as Outcome<W, K>>::Result> + 'static,
+{
+    fn into_method(self, state: &Arc<S>) -> ErasedMethod {
+        ErasedMethod {
+            settings: self.settings(),
+            handler: Arc::new(FnHandler {
+                function: self,
+                state: Arc::clone(state),
+                shape: PhantomData,
+            }),
         }
     }
 }
 
-impl fmt::Debug for Method {
+impl<H, S, A, E, K> IntoMethod<S, E, (A, K)> for Method<Blocking<H>>
+where
+    H: HandlerFn<A, Output: HandlerResult<K> + Send + 'static>,
+    S: Send + Sync + 'static,
+    A: Arguments<S> + Send,
+    E: 'static,
+    K: Converts<E, H::Output> + 'static,
+{
+    fn into_method(self, state: &Arc<S>) -> ErasedMethod {
+        ErasedMethod {
+            settings: self.settings,
+            handler: Arc::new(BlockingHandler {
+                function: Arc::new(self.handler.0),
+                state: Arc::clone(state),
+                shape: PhantomData,
+            }),
+        }
+    }
+}
+
+/// A handler without its type, and its settings.
+#[derive(Clone)]
+#[doc(hidden)]
+pub struct ErasedMethod {
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) settings: Settings,
+}
+
+impl fmt::Debug for ErasedMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.settings.fmt(f)
     }
 }
 
-/// Return value of a handler: `Result<T, JsonRpcError>` with any `T` that serialises,
-/// or nothing.
-///
-/// JSON that is text already is returned as `Box<RawValue>` and copied as it is.
-#[diagnostic::on_unimplemented(
-    message = "a handler cannot return `{Self}`",
-    note = "it returns `Result<T, JsonRpcError>` with a `T` that serialises, or nothing: return `Ok(…)` for a value"
-)]
-pub trait IntoResult: Send + 'static {
-    /// Value that is serialised.
-    type Value: Serialize;
+/// A function that can be called with the arguments `A`, which are a tuple.
+pub(crate) trait HandlerFn<A>: Send + Sync + 'static {
+    type Output;
 
-    /// Returns the result, or the error to answer with.
-    ///
-    /// # Errors
-    /// The handler's own.
-    fn into_result(self) -> Result<Self::Value, JsonRpcError>;
-}
+    fn call(&self, arguments: A) -> Self::Output;
 
-impl<T: Serialize + Send + 'static> IntoResult for Result<T, JsonRpcError> {
-    type Value = T;
-
-    fn into_result(self) -> Self {
-        self
+    fn settings(&self) -> Settings {
+        Settings::default()
     }
 }
 
-impl IntoResult for () {
-    type Value = ();
-
-    fn into_result(self) -> Result<(), JsonRpcError> {
-        Ok(())
-    }
-}
-
-/// A closure that can serve a method. `M` is inferred and tells the shapes
-/// apart.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a handler",
-    label = "takes other arguments, or returns something else",
-    note = "a handler is `Fn(P)`, `Fn(Context, P)`, `Fn(Context)` or `Fn()`, where `P` is one value that deserialises: a tuple by position, a struct by name",
-    note = "take several params as one tuple: `|(a, b): (i64, i64)|`, not `|a: i64, b: i64|`",
-    note = "it returns `Result<T, JsonRpcError>`, nothing, or a `Send` future of either: return `Ok(…)` for a value"
-)]
-pub trait IntoMethod<M> {
-    /// The handler in its one form.
-    fn into_method(self) -> Method;
-}
-
-/// A plain function that can serve a method from the blocking pool.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a blocking handler",
-    note = "it takes what any handler takes, and is no `async` one"
-)]
-pub trait BlockingHandler<M> {
-    /// The handler in its one form.
-    fn into_blocking(self) -> Method;
-}
-
-/// A [`Method`] that is one already.
-#[derive(Debug)]
-pub struct Ready;
-/// A plain function.
-#[derive(Debug)]
-pub struct Plain;
-/// A function that returns a future.
-#[derive(Debug)]
-pub struct Asynchronous;
-
-impl IntoMethod<Ready> for Method {
-    fn into_method(self) -> Method {
-        self
-    }
-}
-
-/// Makes handlers of the closures with one shape of arguments: plain, async and
-/// blocking. Each argument has a name and how it is made.
-macro_rules! shape {
-    ($Shape:ident [$($P:ident)?] $Params:ty, |$cx:ident, $params:ident| ($($name:ident: $A:ty = $make:expr),*)) => {
-        #[doc = "The shape of some handlers' arguments."]
-        #[derive(Debug)]
-        pub struct $Shape;
-
-        impl<F, $($P,)? R> IntoMethod<($Shape, $($P,)? Plain)> for F
+macro_rules! handler_fn {
+    ($($A:ident $a:ident),*) => {
+        impl<F, $($A,)* R> HandlerFn<($($A,)*)> for F
         where
             F: Fn($($A),*) -> R + Send + Sync + 'static,
-            $($P: DeserializeOwned + Send + 'static,)?
-            R: IntoResult,
         {
-            fn into_method(self) -> Method {
-                Method::of(PlainFn {
-                    call: move |$cx: &mut ContextBuilder<'_>, $params: $Params| {
-                        $(let $name = $make;)*
-                        let _ = $cx;
-                        self($($name),*)
-                    },
-                    shape: PhantomData::<fn($Params) -> R>,
-                })
-            }
-        }
+            type Output = R;
 
-        impl<F, $($P,)? Fut> IntoMethod<($Shape, $($P,)? Asynchronous)> for F
-        where
-            F: Fn($($A),*) -> Fut + Send + Sync + 'static,
-            $($P: DeserializeOwned + Send + 'static,)?
-            Fut: Future<Output: IntoResult> + Send + 'static,
-        {
-            fn into_method(self) -> Method {
-                Method::of(AsyncFn {
-                    call: move |$cx: &mut ContextBuilder<'_>, $params: $Params| {
-                        $(let $name = $make;)*
-                        let _ = $cx;
-                        self($($name),*)
-                    },
-                    shape: PhantomData::<fn($Params) -> Fut>,
-                })
-            }
-        }
-
-        impl<F, $($P,)? R> BlockingHandler<($Shape, $($P,)? Plain)> for F
-        where
-            F: Fn($($A),*) -> R + Send + Sync + 'static,
-            $($P: DeserializeOwned + Send + 'static,)?
-            R: IntoResult,
-        {
-            fn into_blocking(self) -> Method {
-                let handler = Arc::new(self);
-                let mut method = Method::of(AsyncFn {
-                    call: move |$cx: &mut ContextBuilder<'_>, $params: $Params| {
-                        let handler = Arc::clone(&handler);
-                        let job = Job::of($cx);
-                        $(let $name = $make;)*
-                        on_blocking_pool(job, move || handler($($name),*))
-                    },
-                    shape: PhantomData,
-                });
-                method.settings.blocking = true;
-                method
+            #[inline]
+            fn call(&self, ($($a,)*): ($($A,)*)) -> R {
+                self($($a),*)
             }
         }
     };
 }
+handler_fn!();
+handler_fn!(A a);
+handler_fn!(A a, B b);
+handler_fn!(A a, B b, C c);
 
-shape!(Nothing [] NoParams, |cx, _params| ());
-shape!(Params [P] P, |cx, params| (params: P = params));
-shape!(OnlyContext [] NoParams, |cx, _params| (context: Context = cx.context()));
-shape!(ContextAndParams [P] P, |cx, params| (context: Context = cx.context(), params: P = params));
+impl<H: HandlerFn<A>, A> HandlerFn<A> for Method<H> {
+    type Output = H::Output;
+
+    #[inline]
+    fn call(&self, arguments: A) -> H::Output {
+        self.handler.call(arguments)
+    }
+
+    fn settings(&self) -> Settings {
+        self.settings
+    }
+}
+
+/// The arguments of a handler, made of a call and its params.
+pub(crate) trait Arguments<S>: 'static {
+    type Params: DeserializeOwned + 'static;
+
+    fn make(call: &mut ContextBuilder<'_>, state: &Arc<S>, params: Self::Params) -> Self;
+}
+
+impl<S> Arguments<S> for () {
+    type Params = NoParams;
+
+    fn make(_: &mut ContextBuilder<'_>, _: &Arc<S>, _: NoParams) {}
+}
+
+impl<S, A: LastArgument<S>> Arguments<S> for (A,) {
+    type Params = A::Params;
+
+    #[inline]
+    fn make(call: &mut ContextBuilder<'_>, state: &Arc<S>, params: A::Params) -> Self {
+        (A::make(call, state, params),)
+    }
+}
+
+impl<S, A: Argument<S>, B: LastArgument<S>> Arguments<S> for (A, B) {
+    type Params = B::Params;
+
+    #[inline]
+    fn make(call: &mut ContextBuilder<'_>, state: &Arc<S>, params: B::Params) -> Self {
+        (A::make(call, state), B::make(call, state, params))
+    }
+}
+
+impl<S, A: Argument<S>, B: Argument<S>, C: LastArgument<S>> Arguments<S> for (A, B, C) {
+    type Params = C::Params;
+
+    #[inline]
+    fn make(call: &mut ContextBuilder<'_>, state: &Arc<S>, params: C::Params) -> Self {
+        let first = A::make(call, state);
+        (first, B::make(call, state), C::make(call, state, params))
+    }
+}
+
+/// An argument of a handler that is not its params.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot stand before the params of a handler",
+    note = "take several params as one tuple: `|(a, b): (i64, i64)|`, not `|a: i64, b: i64|`",
+    note = "only `State<S>` and `Context` stand before the params"
+)]
+pub(crate) trait Argument<S>: 'static {
+    fn make(call: &mut ContextBuilder<'_>, state: &Arc<S>) -> Self;
+}
+
+impl<S> Argument<S> for Context {
+    fn make(call: &mut ContextBuilder<'_>, _: &Arc<S>) -> Self {
+        call.context()
+    }
+}
+
+impl<S: HasState<T>, T: 'static> Argument<S> for State<T> {
+    fn make(_: &mut ContextBuilder<'_>, state: &Arc<S>) -> Self {
+        S::share(state)
+    }
+}
+
+/// The last argument of a handler: its params, or another argument of a handler that takes
+/// no params.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the last argument of a handler of this router",
+    note = "the last argument is the params, a type that implements `Deserialize`, or `Context`, or `State<S>` of a router that was made with `Router::with_state`"
+)]
+pub(crate) trait LastArgument<S>: 'static {
+    type Params: DeserializeOwned + 'static;
+
+    fn make(call: &mut ContextBuilder<'_>, state: &Arc<S>, params: Self::Params) -> Self;
+}
+
+impl<S, P: DeserializeOwned + 'static> LastArgument<S> for P {
+    type Params = P;
+
+    #[inline]
+    fn make(_: &mut ContextBuilder<'_>, _: &Arc<S>, params: P) -> P {
+        params
+    }
+}
+
+impl<S> LastArgument<S> for Context {
+    type Params = NoParams;
+
+    fn make(call: &mut ContextBuilder<'_>, _: &Arc<S>, _: NoParams) -> Self {
+        call.context()
+    }
+}
+
+impl<S: HasState<T>, T: 'static> LastArgument<S> for State<T> {
+    type Params = NoParams;
+
+    fn make(_: &mut ContextBuilder<'_>, state: &Arc<S>, _: NoParams) -> Self {
+        S::share(state)
+    }
+}
+
+/// The state of a router is `T`.
+#[diagnostic::on_unimplemented(
+    message = "the state of this router is `{Self}`, and not `{T}`",
+    note = "make the router with its state: `Router::with_state(…)`"
+)]
+pub(crate) trait HasState<T>: Sized {
+    fn share(state: &Arc<Self>) -> State<T>;
+}
+
+impl<T> HasState<T> for T {
+    fn share(state: &Arc<T>) -> State<T> {
+        State(Arc::clone(state))
+    }
+}
+
+/// Markers of the kinds of handlers.
+#[expect(
+    unreachable_pub,
+    reason = "the compiler infers them in the crate that registers a method, which may not name a private type"
+)]
+mod marker {
+    /// The handler returns its result.
+    #[derive(Debug)]
+    pub enum Immediate {}
+    /// The handler returns a future of its result.
+    #[derive(Debug)]
+    pub enum Asynchronous {}
+    /// The result is a `Result`.
+    #[derive(Debug)]
+    pub enum Fallible {}
+    /// The result is `()`.
+    #[derive(Debug)]
+    pub enum Infallible {}
+}
+
+/// Result of a handler, which decides its marker `K`.
+pub(crate) trait HandlerResult<K> {}
+
+impl<T, E> HandlerResult<Fallible> for Result<T, E> {}
+impl HandlerResult<Infallible> for () {}
+
+/// Conversion of a handler's result `R`, in a router with the error type `E`.
+///
+/// The error of `R` must be `E` itself, so that its type is known for a closure that only
+/// returns `Ok(…)`.
+#[diagnostic::on_unimplemented(
+    message = "the error type of this router is `{E}`, and its handlers cannot return `{R}`",
+    note = "`Router::new().error_type::<AppError>()` sets the error type; it is `JsonRpcError` by default",
+    note = "routers of different error types can be merged"
+)]
+pub(crate) trait Converts<E, R> {
+    type Value: Serialize + 'static;
+
+    fn convert(result: R) -> Result<Self::Value, JsonRpcError>;
+}
+
+impl<T: Serialize + 'static, E: Into<JsonRpcError>> Converts<E, Result<T, E>> for Fallible {
+    type Value = T;
+
+    #[inline]
+    fn convert(result: Result<T, E>) -> Result<T, JsonRpcError> {
+        result.map_err(Into::into)
+    }
+}
+
+impl<E> Converts<E, ()> for Infallible {
+    type Value = ();
+
+    fn convert((): ()) -> Result<(), JsonRpcError> {
+        Ok(())
+    }
+}
+
+/// Return value of a handler: its result, or a future of it.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot return `{Self}`",
+    note = "it returns `Result<T, E>` with a `T` that implements `Serialize`, or nothing, or a future of either: return `Ok(…)` for a value"
+)]
+pub(crate) trait Outcome<W, K>: Sized {
+    type Result: HandlerResult<K>;
+
+    /// Writes the reply, unless the handler must wait.
+    fn reply<'m, E>(self, call: &mut HandlerCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m>
+    where
+        Self: Send + 'static,
+        K: Converts<E, Self::Result>;
+
+    /// Returns the result as a layer receives it.
+    fn layered<E>(self, method: Arc<str>) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>>
+    where
+        Self: Send + 'static,
+        K: Converts<E, Self::Result>;
+}
+
+impl<R: HandlerResult<K>, K> Outcome<Immediate, K> for R {
+    type Result = R;
+
+    #[inline]
+    fn reply<'m, E>(self, call: &mut HandlerCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m>
+    where
+        K: Converts<E, R>,
+    {
+        call.reply(K::convert(self), replies)
+    }
+
+    fn layered<E>(self, method: Arc<str>) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>>
+    where
+        K: Converts<E, R>,
+    {
+        let result = K::convert(self).and_then(|value| to_raw(&method, &value));
+        Box::pin(std::future::ready(result))
+    }
+}
+
+impl<F: Future<Output: HandlerResult<K>>, K> Outcome<Asynchronous, K> for F {
+    type Result = F::Output;
+
+    fn reply<'m, E>(self, call: &mut HandlerCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m>
+    where
+        F: Send + 'static,
+        K: Converts<E, F::Output>,
+    {
+        let convert: fn(F::Output) -> _ = K::convert;
+        call.poll_first(Box::pin(self.map(convert)), replies)
+    }
+
+    fn layered<E>(self, method: Arc<str>) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>>
+    where
+        F: Send + 'static,
+        K: Converts<E, F::Output>,
+    {
+        Box::pin(self.map(move |result| to_raw(&method, &K::convert(result)?)))
+    }
+}
 
 /// A handler of any shape.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// Reads the params of a call, runs the handler, and writes the reply unless the
     /// handler must wait.
-    fn run<'m>(&self, call: &mut IncomingCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m>;
+    fn run<'m>(&self, call: &mut HandlerCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m>;
 
     /// Runs a call that came through layers.
-    fn run_layered(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>>;
+    fn run_layered(&self, call: IncomingCall) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>>;
 }
 
-struct PlainFn<C, S> {
-    call: C,
-    shape: PhantomData<S>,
+/// Types of a handler that none of its fields has.
+type Shape<A, E, K> = PhantomData<fn(A, E) -> K>;
+
+/// A function with arguments `A`, in a router with the state `S` and the error type `E`.
+struct FnHandler<H, S, A, E, W, K> {
+    function: H,
+    state: Arc<S>,
+    shape: Shape<A, E, (W, K)>,
 }
 
-impl<C, P, R> Handler for PlainFn<C, fn(P) -> R>
+impl<H, S, A, E, W, K> Handler for FnHandler<H, S, A, E, W, K>
 where
-    C: Fn(&mut ContextBuilder<'_>, P) -> R + Send + Sync + 'static,
-    P: DeserializeOwned + 'static,
-    R: IntoResult,
+    H: HandlerFn<A, Output: Outcome<W, K> + Send + 'static>,
+    S: Send + Sync + 'static,
+    A: Arguments<S>,
+    E: 'static,
+    W: 'static,
+    K: Converts<E, <H::Output as Outcome<W, K>>::Result> + 'static,
 {
-    fn run<'m>(&self, call: &mut IncomingCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m> {
-        match call.read_params::<P>() {
+    fn run<'m>(&self, call: &mut HandlerCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m> {
+        match call.read_params::<A::Params>() {
             Ok(params) => {
-                let result = (self.call)(call.context(), params).into_result();
-                call.reply(result, replies)
+                let arguments = A::make(call.context(), &self.state, params);
+                self.function.call(arguments).reply::<E>(call, replies)
             }
             Err(not_run) => not_run,
         }
     }
 
-    fn run_layered(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
-        let result = call.read::<P>().and_then(|(mut context, params)| {
-            let value = (self.call)(&mut context, params).into_result()?;
-            to_raw(call.method(), &value)
-        });
-        Box::pin(std::future::ready(result))
-    }
-}
-
-struct AsyncFn<C, S> {
-    call: C,
-    shape: PhantomData<S>,
-}
-
-impl<C, P, Fut> Handler for AsyncFn<C, fn(P) -> Fut>
-where
-    C: Fn(&mut ContextBuilder<'_>, P) -> Fut + Send + Sync + 'static,
-    P: DeserializeOwned + 'static,
-    Fut: Future<Output: IntoResult> + Send + 'static,
-{
-    fn run<'m>(&self, call: &mut IncomingCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m> {
-        match call.read_params::<P>() {
-            Ok(params) => {
-                let future = Box::pin((self.call)(call.context(), params));
-                call.poll_first(future, replies)
-            }
-            Err(not_run) => not_run,
-        }
-    }
-
-    fn run_layered(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
-        match call.read::<P>() {
+    fn run_layered(&self, call: IncomingCall) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
+        match call.read::<A::Params>() {
             Ok((mut context, params)) => {
-                let future = (self.call)(&mut context, params);
+                let arguments = A::make(&mut context, &self.state, params);
                 let method = Arc::clone(call.context().name());
-                Box::pin(async move { to_raw(&method, &future.await.into_result()?) })
+                self.function.call(arguments).layered::<E>(method)
+            }
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+}
+
+/// A plain function that runs on the blocking pool.
+struct BlockingHandler<H, S, A, E, K> {
+    function: Arc<H>,
+    state: Arc<S>,
+    shape: Shape<A, E, K>,
+}
+
+impl<H, S, A, E, K> BlockingHandler<H, S, A, E, K>
+where
+    H: HandlerFn<A, Output: HandlerResult<K> + Send + 'static>,
+    A: Arguments<S> + Send,
+{
+    fn start(
+        &self,
+        call: &mut ContextBuilder<'_>,
+        params: A::Params,
+    ) -> impl Future<Output = H::Output> + Send + 'static + use<H, S, A, E, K> {
+        let job = Job::of(call);
+        let arguments = A::make(call, &self.state, params);
+        let function = Arc::clone(&self.function);
+        on_blocking_pool(job, move || function.call(arguments))
+    }
+}
+
+impl<H, S, A, E, K> Handler for BlockingHandler<H, S, A, E, K>
+where
+    H: HandlerFn<A, Output: HandlerResult<K> + Send + 'static>,
+    S: Send + Sync + 'static,
+    A: Arguments<S> + Send,
+    E: 'static,
+    K: Converts<E, H::Output> + 'static,
+{
+    fn run<'m>(&self, call: &mut HandlerCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m> {
+        match call.read_params::<A::Params>() {
+            Ok(params) => {
+                let future = self.start(call.context(), params);
+                Outcome::<Asynchronous, K>::reply::<E>(future, call, replies)
+            }
+            Err(not_run) => not_run,
+        }
+    }
+
+    fn run_layered(&self, call: IncomingCall) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
+        match call.read::<A::Params>() {
+            Ok((mut context, params)) => {
+                let future = self.start(&mut context, params);
+                let method = Arc::clone(call.context().name());
+                Outcome::<Asynchronous, K>::layered::<E>(future, method)
             }
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
@@ -400,15 +502,18 @@ pub(crate) trait HandlerFuture: Send {
     ) -> task::Poll<()>;
 }
 
-impl<F: Future<Output: IntoResult> + Send> HandlerFuture for F {
+impl<F, T> HandlerFuture for F
+where
+    F: Future<Output = Result<T, JsonRpcError>> + Send,
+    T: Serialize,
+{
     fn poll_reply(
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
         reply: &mut PendingReply<'_>,
         replies: &mut Replies<'_>,
     ) -> task::Poll<()> {
-        self.poll(cx)
-            .map(|result| replies.result(reply, result.into_result()))
+        self.poll(cx).map(|result| replies.result(reply, result))
     }
 }
 

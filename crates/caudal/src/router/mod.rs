@@ -2,34 +2,34 @@
 
 mod blocking;
 pub(crate) mod context;
-pub mod handler;
-pub mod layer;
+pub(crate) mod handler;
+pub(crate) mod method;
+pub mod middleware;
 mod no_params;
+pub(crate) mod routes;
+pub(crate) mod state;
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, OnceLock};
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use caudal_core::JsonRpcError;
 use serde_json::value::RawValue;
-use thiserror::Error;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use self::context::Context;
-use self::handler::{IntoMethod, Method};
-use self::layer::{Handler, Incoming, Layered};
-use crate::call::lone::{self, LoneOrigin};
+use self::handler::IntoMethod;
+use self::middleware::{Handler, IncomingCall, Layered};
+use self::routes::{RegisterError, Routes};
+use crate::call::lone;
 use crate::config::Config;
 
-/// Longer names cannot be registered.
-const MAX_NAME: usize = 256;
-
 /// The methods that one side serves. A side without any is a client.
+///
+/// `S` is the state that its methods share, which they take as an argument of the type
+/// [`State<S>`](crate::State), and `E` the type of their errors. Both are inferred from
+/// how the router is made.
 ///
 /// ```
 /// use caudal::{Context, Router};
@@ -42,82 +42,12 @@ const MAX_NAME: usize = 256;
 ///     .method("add", |(a, b): (i64, i64)| Ok(a + b)) // plain
 ///     .method("rename", |names: Rename| async move { Ok(names.to + &names.from) })
 ///     .method("who", |cx: Context| async move { Ok(cx.method().to_owned()) })
-///     .notification("log", |(line,): (String,)| eprintln!("{line}"));
+///     .method("log", |(line,): (String,)| eprintln!("{line}"));
 /// ```
-#[derive(Clone)]
-pub struct Router {
-    routes: HashMap<Arc<str>, Route, BuildHasherDefault<Fnv>>,
-    /// Route of names that no handler serves.
-    unknown: Route,
-    fallback: Option<Route>,
-    /// Configuration and limits of [`handle`](Self::handle).
-    lone: OnceLock<Arc<LoneOrigin>>,
-    /// Number of calls that go on though they were cancelled.
-    pub(crate) detached: Arc<AtomicUsize>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Route {
-    pub(crate) name: Arc<str>,
-    pub(crate) method: Method,
-}
-
-impl Route {
-    /// Returns true if the route serves names that are not registered.
-    pub(crate) fn is_fallback(&self) -> bool {
-        self.name.is_empty()
-    }
-
-    /// Returns true if calls may go on though they were cancelled.
-    pub(crate) fn may_detach(&self) -> bool {
-        self.method.settings.finish || self.method.settings.blocking
-    }
-}
-
-/// Why a method was not registered. `Debug` prints the same as `Display`.
-///
-/// ```
-/// use caudal::{RegisterError, Router};
-///
-/// let mut router = Router::new();
-/// let error = router.try_method("rpc.stop", || Ok(())).unwrap_err();
-/// assert_eq!(error.to_string(), "`rpc.stop` is reserved: names that begin with `rpc.` belong to the specification");
-/// ```
-#[derive(Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum RegisterError {
-    /// There is one already.
-    #[error("`{0}` is registered twice; use `replace` to put another handler in its place")]
-    Twice(String),
-    /// Two routers have methods of the same names; they are in order.
-    #[error("both routers have {}; rename them, or use another namespace", listed(.0))]
-    Clash(Vec<String>),
-    /// The specification keeps `rpc.*` to itself.
-    #[error("`{0}` is reserved: names that begin with `rpc.` belong to the specification")]
-    Reserved(String),
-    /// A name must have something in it.
-    #[error("a method's name must not be blank")]
-    Blank,
-    /// The name is longer than 256 bytes.
-    #[error("a method's name has {0} bytes; at most 256 are allowed")]
-    TooLong(usize),
-    /// A fallback serves any name, and a namespace only some.
-    #[error("a router with a fallback cannot be put into a namespace")]
-    NamespacedFallback,
-    /// Both routers have a fallback.
-    #[error("both routers have a fallback")]
-    TwoFallbacks,
-}
-
-impl fmt::Debug for RegisterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-fn listed(names: &[String]) -> String {
-    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
+pub struct Router<S = (), E = JsonRpcError> {
+    routes: Routes,
+    state: Arc<S>,
+    error: PhantomData<fn() -> E>,
 }
 
 impl Default for Router {
@@ -126,26 +56,91 @@ impl Default for Router {
     }
 }
 
+impl<S, E> Clone for Router<S, E> {
+    fn clone(&self) -> Self {
+        Self {
+            routes: self.routes.clone(),
+            state: Arc::clone(&self.state),
+            error: PhantomData,
+        }
+    }
+}
+
 impl Router {
-    /// A router without methods.
+    /// A router without methods, whose methods share no state.
     #[must_use]
     pub fn new() -> Self {
-        let unknown = Method::new(|cx: Context, _: Option<Box<RawValue>>| {
-            let unknown = match cx.peer().caller().config().policy.error_detail {
-                caudal_core::ErrorDetail::Minimal => JsonRpcError::method_not_found(),
-                _ => JsonRpcError::unknown_method(cx.method()),
-            };
-            Err::<(), _>(unknown)
-        });
+        Self::with_state(())
+    }
+}
+
+impl<S> Router<S> {
+    /// A router whose methods share this state: a handler that needs it takes
+    /// [`State<S>`](crate::State) as its first argument.
+    ///
+    /// A handler that asks for the state of another type does not compile. Routers of
+    /// different states can be [merged](Self::merge).
+    ///
+    /// ```
+    /// use caudal::{JsonRpcError, Router, State};
+    /// use std::collections::HashMap;
+    ///
+    /// struct Prices(HashMap<String, u32>);
+    ///
+    /// let prices = Prices(HashMap::from([("tea".to_owned(), 3)]));
+    /// let router = Router::with_state(prices)
+    ///     .method("price", |prices: State<Prices>, (name,): (String,)| {
+    ///         let price = prices.0.get(&name).copied();
+    ///         price.ok_or_else(|| JsonRpcError::new(1, "not sold here"))
+    ///     })
+    ///     .method("ping", || Ok("pong"));
+    /// # let _ = router;
+    /// ```
+    #[must_use]
+    pub fn with_state(state: S) -> Self {
         Self {
-            routes: HashMap::default(),
-            unknown: Route {
-                name: "".into(),
-                method: unknown,
-            },
-            fallback: None,
-            lone: OnceLock::new(),
-            detached: Arc::default(),
+            routes: Routes::default(),
+            state: Arc::new(state),
+            error: PhantomData,
+        }
+    }
+}
+
+impl<S, E> Router<S, E> {
+    /// Sets the error type of the methods that are registered from here on. It is
+    /// [`JsonRpcError`] by default.
+    ///
+    /// ```
+    /// use caudal::{JsonRpcError, Router};
+    ///
+    /// enum AppError {
+    ///     NotFound(u64),
+    /// }
+    ///
+    /// impl From<AppError> for JsonRpcError {
+    ///     fn from(error: AppError) -> Self {
+    ///         match error {
+    ///             AppError::NotFound(id) => Self::new(1, format!("there is no item {id}")),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// fn find(id: u64) -> Result<String, AppError> {
+    ///     Err(AppError::NotFound(id))
+    /// }
+    ///
+    /// let router = Router::new()
+    ///     .error_type::<AppError>()
+    ///     .method("find", |(id,): (u64,)| find(id))
+    ///     .method("name", |(id,): (u64,)| Ok(find(id)?.to_uppercase()));
+    /// # let _ = router;
+    /// ```
+    #[must_use]
+    pub fn error_type<E2: Into<JsonRpcError>>(self) -> Router<S, E2> {
+        Router {
+            routes: self.routes,
+            state: self.state,
+            error: PhantomData,
         }
     }
 
@@ -186,31 +181,9 @@ impl Router {
     /// [`try_method`](Self::try_method).
     #[must_use]
     #[track_caller]
-    pub fn method<M>(mut self, name: &str, handler: impl IntoMethod<M>) -> Self {
-        self.expect(|router| router.try_method(name, handler));
+    pub fn method<M>(mut self, name: &str, handler: impl IntoMethod<S, E, M>) -> Self {
+        expect(self.try_method(name, handler));
         self
-    }
-
-    /// Serves a notification, whose handler finishes before any later message of
-    /// its connection starts. A request of that name is answered with `null`, or
-    /// whatever the handler returns.
-    ///
-    /// It may call the other side, but not if that must call back before it can
-    /// answer: see [Ordering](crate#ordering).
-    ///
-    /// ```
-    /// use caudal::Router;
-    ///
-    /// let router = Router::new().notification("log", |(line,): (String,)| eprintln!("{line}"));
-    /// # let _ = router;
-    /// ```
-    ///
-    /// # Panics
-    /// As [`method`](Self::method).
-    #[must_use]
-    #[track_caller]
-    pub fn notification<M>(self, name: &str, handler: impl IntoMethod<M>) -> Self {
-        self.method(name, handler)
     }
 
     /// Serves a method whose name is known only at run time.
@@ -230,9 +203,9 @@ impl Router {
     pub fn try_method<M>(
         &mut self,
         name: &str,
-        handler: impl IntoMethod<M>,
+        handler: impl IntoMethod<S, E, M>,
     ) -> Result<(), RegisterError> {
-        self.insert(checked(name)?, handler.into_method())
+        self.routes.insert(name, handler.into_method(&self.state))
     }
 
     /// Serves a method with another handler than before, or for the first time.
@@ -241,11 +214,8 @@ impl Router {
     /// If the name is blank, longer than 256 bytes, or begins with `rpc.`.
     #[must_use]
     #[track_caller]
-    pub fn replace<M>(mut self, name: &str, handler: impl IntoMethod<M>) -> Self {
-        self.expect(|router| {
-            router.routes.remove(checked(name)?);
-            router.try_method(name, handler)
-        });
+    pub fn replace<M>(mut self, name: &str, handler: impl IntoMethod<S, E, M>) -> Self {
+        expect(self.routes.replace(name, handler.into_method(&self.state)));
         self
     }
 
@@ -259,21 +229,18 @@ impl Router {
     /// # let _ = echo;
     /// ```
     #[must_use]
-    pub fn fallback<M>(mut self, handler: impl IntoMethod<M>) -> Self {
-        self.fallback = Some(Route {
-            name: "".into(),
-            method: handler.into_method(),
-        });
+    pub fn fallback<M>(mut self, handler: impl IntoMethod<S, E, M>) -> Self {
+        self.routes.set_fallback(handler.into_method(&self.state));
         self
     }
 
-    /// Takes in the methods of another router, with the layers they have there.
+    /// Takes in the methods of another router, with the layers and the state they have there.
     ///
     /// # Panics
     /// If both have a method of the same name, or both a fallback.
     #[must_use]
     #[track_caller]
-    pub fn merge(self, other: Self) -> Self {
+    pub fn merge<S2, E2>(self, other: Router<S2, E2>) -> Self {
         self.namespace("", other)
     }
 
@@ -293,62 +260,33 @@ impl Router {
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn namespace(mut self, prefix: &str, other: Self) -> Self {
-        self.expect(|router| {
-            let mut clash = Vec::new();
-            let mut routes: Vec<_> = other.routes.into_iter().collect();
-            // So that the same mistake always has the same message.
-            routes.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-            for (name, route) in routes {
-                let name = format!("{prefix}{name}");
-                match router.insert(checked(&name)?, route.method) {
-                    Err(RegisterError::Twice(name)) => clash.push(name),
-                    other => other?,
-                }
-            }
-            if !clash.is_empty() {
-                return Err(RegisterError::Clash(clash));
-            }
-            match (&router.fallback, other.fallback) {
-                (_, Some(_)) if !prefix.is_empty() => Err(RegisterError::NamespacedFallback),
-                (Some(_), Some(_)) => Err(RegisterError::TwoFallbacks),
-                (None, fallback @ Some(_)) => {
-                    router.fallback = fallback;
-                    Ok(())
-                }
-                (_, None) => Ok(()),
-            }
-        });
+    pub fn namespace<S2, E2>(mut self, prefix: &str, other: Router<S2, E2>) -> Self {
+        expect(self.routes.merge(prefix, other.routes));
         self
     }
 
     /// Puts a layer around every method that is registered so far, and around
     /// the answer to unknown ones. The last layer is the outermost.
     #[must_use]
-    pub fn layer<L, S>(mut self, layer: L) -> Self
+    pub fn layer<L, T>(mut self, layer: L) -> Self
     where
-        L: Layer<Handler, Service = S>,
-        S: Service<Incoming, Response = Box<RawValue>, Error = JsonRpcError, Future: Send>
+        L: Layer<Handler, Service = T>,
+        T: Service<IncomingCall, Response = Box<RawValue>, Error = JsonRpcError, Future: Send>
             + Clone
             + Send
             + Sync
             + 'static,
     {
-        let rest = self
-            .fallback
-            .as_mut()
-            .into_iter()
-            .chain([&mut self.unknown]);
-        for route in self.routes.values_mut().chain(rest) {
-            let inner = Arc::clone(&route.method.handler);
-            route.method.handler = Arc::new(Layered::around(&layer, inner));
+        for method in self.routes.methods_mut() {
+            let inner = Arc::clone(&method.handler);
+            method.handler = Arc::new(Layered::around(&layer, inner));
         }
         self
     }
 
     /// The names of all methods, in no order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.routes.keys().map(|name| &**name)
+        self.routes.names()
     }
 
     /// Answers one message without any connection: for tests, and for a place
@@ -368,10 +306,7 @@ impl Router {
     /// # }
     /// ```
     pub async fn handle(&self, message: &[u8]) -> Option<Bytes> {
-        let lone = self
-            .lone
-            .get_or_init(|| LoneOrigin::new(Arc::default(), None));
-        lone::run(self, lone, message).await
+        lone::run(&self.routes, self.routes.lone(), message).await
     }
 
     /// Sets the configuration of [`handle`](Self::handle): the messages that it accepts, and
@@ -393,83 +328,24 @@ impl Router {
     /// ```
     #[must_use]
     pub fn handle_config(mut self, config: Config) -> Self {
-        self.lone = OnceLock::from(LoneOrigin::new(Arc::new(config), None));
+        self.routes.set_lone_config(config);
         self
     }
 
-    /// The route for a name, which may be the fallback.
-    pub(crate) fn find(&self, name: &str) -> &Route {
-        if let Some(route) = self.routes.get(name) {
-            return route;
-        }
-        // The specification reserves these names, so no handler serves them.
-        let served = self.fallback.as_ref();
-        let reserved = name.starts_with("rpc.") || name.len() > MAX_NAME;
-        served.filter(|_| !reserved).unwrap_or(&self.unknown)
-    }
-
-    /// Returns true if this name is served.
-    #[cfg(feature = "session")]
-    pub(crate) fn serves(&self, name: &str) -> bool {
-        self.fallback.is_some() || self.routes.contains_key(name)
-    }
-
-    fn insert(&mut self, name: &str, method: Method) -> Result<(), RegisterError> {
-        let name: Arc<str> = name.into();
-        match self.routes.entry(Arc::clone(&name)) {
-            Entry::Occupied(_) => Err(RegisterError::Twice(name.to_string())),
-            Entry::Vacant(entry) => {
-                entry.insert(Route { name, method });
-                Ok(())
-            }
-        }
-    }
-
-    #[track_caller]
-    fn expect(&mut self, register: impl FnOnce(&mut Self) -> Result<(), RegisterError>) {
-        if let Err(error) = register(self) {
-            panic!("{error}");
-        }
+    pub(crate) fn into_routes(self) -> Routes {
+        self.routes
     }
 }
 
-/// FNV-1a: names are short. Only the application chooses the names in the table, so
-/// hash collisions are no attack.
-#[derive(Clone, Copy)]
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+#[track_caller]
+fn expect(registered: Result<(), RegisterError>) {
+    if let Err(error) = registered {
+        panic!("{error}");
     }
 }
 
-impl Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-fn checked(name: &str) -> Result<&str, RegisterError> {
-    if name.trim().is_empty() {
-        Err(RegisterError::Blank)
-    } else if name.len() > MAX_NAME {
-        Err(RegisterError::TooLong(name.len()))
-    } else if name.starts_with("rpc.") {
-        Err(RegisterError::Reserved(name.to_owned()))
-    } else {
-        Ok(name)
-    }
-}
-
-impl fmt::Debug for Router {
+impl<S, E> fmt::Debug for Router<S, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.routes.keys()).finish()
+        self.routes.fmt(f)
     }
 }

@@ -24,7 +24,7 @@ use crate::connection::{self, Command, Connection};
 use crate::extensions::Extensions;
 use crate::observe::stats::Stats;
 use crate::peer::Peer;
-use crate::router::Router;
+use crate::router::routes::Routes;
 use crate::transport::Transport;
 
 /// Maximum number of refused connections that are sent the reason at one time.
@@ -34,7 +34,7 @@ const TELLING: Duration = Duration::from_secs(2);
 
 /// The state that all connections of one server share.
 pub(crate) struct ConnectionGroup {
-    pub(crate) router: Arc<Router>,
+    pub(crate) router: Arc<Routes>,
     pub(crate) config: Arc<Config>,
     /// Cancelled when the server stops accepting new requests.
     pub(crate) stop: CancellationToken,
@@ -117,7 +117,7 @@ impl Drop for Membership {
 }
 
 impl ConnectionGroup {
-    pub(crate) fn new(mut router: Router, config: Config) -> Arc<Self> {
+    pub(crate) fn new(mut router: Routes, config: Config) -> Arc<Self> {
         // What it serves elsewhere is bounded there.
         router.detached = Arc::default();
         Arc::new(Self {

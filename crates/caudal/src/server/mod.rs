@@ -21,6 +21,7 @@ use crate::observe::stats::Stats;
 use crate::peer::Peer;
 use crate::router::Router;
 use crate::router::handler::BoxFuture;
+use crate::router::routes::Routes;
 use crate::transport::Listener;
 
 /// Serves a router on an [`Endpoint`], or on its text.
@@ -35,13 +36,13 @@ use crate::transport::Listener;
 /// caudal::serve("tcp://127.0.0.1:4017", router).await?.wait().await;
 /// # Ok(()) }
 /// ```
-pub fn serve<E>(endpoint: E, router: Router) -> Serve
+pub fn serve<A, S, E>(endpoint: A, router: Router<S, E>) -> Serve
 where
-    E: TryInto<Endpoint, Error: Into<EndpointError>>,
+    A: TryInto<Endpoint, Error: Into<EndpointError>>,
 {
     Serve {
         endpoint: endpoint.try_into().map_err(Into::into),
-        router,
+        router: router.into_routes(),
         config: Config::default(),
         allow_remote: false,
         #[cfg(feature = "http")]
@@ -54,7 +55,7 @@ where
 #[must_use = "nothing is served until this is awaited"]
 pub struct Serve {
     endpoint: Result<Endpoint, EndpointError>,
-    router: Router,
+    router: Routes,
     config: Config,
     allow_remote: bool,
     #[cfg(feature = "http")]
@@ -107,7 +108,7 @@ impl IntoFuture for Serve {
     }
 }
 
-async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Server, Error> {
+async fn listen(endpoint: Endpoint, router: Routes, config: Config) -> Result<Server, Error> {
     let failed = |cause| Error::Listen {
         endpoint: Box::new(endpoint.clone()),
         cause,
@@ -148,7 +149,7 @@ async fn listen(endpoint: Endpoint, router: Router, config: Config) -> Result<Se
 #[cfg(feature = "http")]
 async fn listen_http(
     endpoint: Endpoint,
-    router: Router,
+    router: Routes,
     config: Config,
     options: http::Options,
 ) -> Result<Server, Error> {

@@ -37,7 +37,7 @@ fn gated() -> (Router, Arc<Semaphore>, Arc<AtomicUsize>) {
     };
     let router = Router::new()
         .method("wait", wait.clone())
-        .notification("hold", wait)
+        .method("hold", wait)
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
         .method("big", |(bytes,): (usize,)| Ok("x".repeat(bytes)));
     (router, gate, started)
@@ -308,7 +308,7 @@ async fn an_answer_is_found_behind_more_than_fits() {
     let mut config = Config::default();
     config.limits.in_flight = 10;
     let router = Router::new()
-        .notification("ask_back", |cx: Context| async move {
+        .method("ask_back", |cx: Context| async move {
             let _: i64 = cx.peer().call("question", ()).await?;
             Ok(())
         })

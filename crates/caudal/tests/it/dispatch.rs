@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::Log;
-use caudal::{
-    Context, Incoming, JsonRpcError, Method, Next, RawValue, RegisterError, Router, middleware,
-};
+use caudal::middleware::{self, IncomingCall, Next};
+use caudal::{Context, JsonRpcError, Method, RawValue, RegisterError, Router, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -44,7 +43,7 @@ fn router() -> Router {
         .method("sum", |numbers: Vec<i64>| async move {
             Ok(numbers.iter().sum::<i64>())
         })
-        .notification("notify_hello", |_: (i64,)| ())
+        .method("notify_hello", |_: (i64,)| ())
         .method("get_data", || Ok(("hello", 5)))
         .method("later", |(n,): (u64,)| async move {
             // The first is answered last.
@@ -257,9 +256,7 @@ async fn wrong_params_are_explained_to_their_sender() {
         .method("none", || Ok(()));
     let layered = plain
         .clone()
-        .layer(caudal::middleware(|call, next: caudal::Next| {
-            next.run(call)
-        }));
+        .layer(middleware::from_fn(|call, next: Next| next.run(call)));
     for (method, params, reason) in [
         ("add", "[1,2,3]", "expected 2 params, found 3"),
         ("add", "[1]", "expected 2 params, found 1"),
@@ -448,7 +445,7 @@ async fn a_handler_without_a_connection_is_told_so() {
 async fn a_layer_sees_each_call_of_a_batch_and_unknown_methods_too() {
     let log = Log::default();
     let seen = log.clone();
-    let watch = middleware(move |call: Incoming, next: Next| {
+    let watch = middleware::from_fn(move |call: IncomingCall, next: Next| {
         let seen = seen.clone();
         async move {
             let what = format!(
@@ -466,7 +463,7 @@ async fn a_layer_sees_each_call_of_a_batch_and_unknown_methods_too() {
             result
         }
     });
-    let deny = middleware(|call: Incoming, next: Next| async move {
+    let deny = middleware::from_fn(|call: IncomingCall, next: Next| async move {
         match call.method() {
             "secret" => Err(JsonRpcError::new(-32_003, "Forbidden")),
             _ => next.run(call).await,
@@ -501,7 +498,7 @@ async fn a_layer_sees_each_call_of_a_batch_and_unknown_methods_too() {
 /// A layer around one router does not reach the methods of another.
 #[tokio::test(start_paused = true)]
 async fn layers_belong_to_the_methods_they_were_put_around() {
-    let double = middleware(|call: Incoming, next: Next| async move {
+    let double = middleware::from_fn(|call: IncomingCall, next: Next| async move {
         call.context().extensions().insert(2_i64);
         next.run(call).await
     });
@@ -511,5 +508,120 @@ async fn layers_belong_to_the_methods_they_were_put_around() {
     for (method, result) in [("in", json!(2)), ("out", Value::Null)] {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": method}).to_string();
         assert_eq!(handle(&router, &call).await.unwrap()["result"], result);
+    }
+}
+
+/// A counter that methods share.
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl Counter {
+    fn add(&self, n: usize) -> usize {
+        self.0.fetch_add(n, Ordering::SeqCst) + n
+    }
+}
+
+#[tokio::test]
+async fn methods_of_all_shapes_share_the_state_of_their_router() {
+    let router = Router::with_state(Counter::default())
+        .method("plain", |counter: State<Counter>, (n,): (usize,)| {
+            Ok(counter.add(n))
+        })
+        .method("async", |counter: State<Counter>| async move {
+            Ok(counter.add(1))
+        })
+        .method(
+            "all",
+            |counter: State<Counter>, cx: Context, (n,): (usize,)| async move {
+                Ok((cx.method().to_owned(), counter.add(n)))
+            },
+        )
+        .method("other order", |cx: Context, counter: State<Counter>| {
+            Ok((cx.method().len(), counter.add(0)))
+        })
+        .method(
+            "blocking",
+            Method::blocking(|counter: State<Counter>, (n,): (usize,)| Ok(counter.add(n))),
+        )
+        .method("none", || Ok(0));
+    let router = Router::new()
+        .namespace("one ", router.clone())
+        .merge(router);
+    for (method, params, result) in [
+        ("plain", json!([2]), json!(2)),
+        ("async", json!([]), json!(3)),
+        ("one all", json!([4]), json!(["one all", 7])),
+        ("blocking", json!([5]), json!(12)),
+        ("other order", json!({}), json!([11, 12])),
+        ("none", json!([]), json!(0)),
+    ] {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let reply = handle(&router, &request.to_string()).await.unwrap();
+        assert_eq!(reply["result"], result, "{method}: {reply}");
+    }
+    let request = r#"{"jsonrpc":"2.0","id":1,"method":"async","params":[1]}"#;
+    let reply = handle(&router, request).await.unwrap();
+    assert_eq!(reply["error"]["code"], -32602, "{reply}");
+}
+
+/// The errors of an application.
+#[derive(Debug)]
+enum AppError {
+    NotFound(u64),
+    Number(std::num::ParseIntError),
+}
+
+impl From<std::num::ParseIntError> for AppError {
+    fn from(error: std::num::ParseIntError) -> Self {
+        Self::Number(error)
+    }
+}
+
+impl From<AppError> for JsonRpcError {
+    fn from(error: AppError) -> Self {
+        match error {
+            AppError::NotFound(id) => Self::new(1, "not found").and_data(id),
+            AppError::Number(error) => Self::new(2, error.to_string()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn errors_of_an_application_are_converted() {
+    let router = Router::new()
+        .error_type::<AppError>()
+        .method("find", |(id,): (u64,)| match id {
+            0 => Err(AppError::NotFound(id)),
+            _ => Ok(id),
+        })
+        .method("parse", |(text,): (String,)| async move {
+            Ok(text.parse::<u8>()?)
+        })
+        .method(
+            "parse blocking",
+            Method::blocking(|(text,): (String,)| Ok(text.parse::<u8>()?)),
+        );
+    let layered = router.clone().layer(middleware::from_fn(
+        |call: IncomingCall, next: Next| async move { next.run(call).await },
+    ));
+    let plain = Router::new().method("plain", || Err::<(), _>(JsonRpcError::new(3, "plain")));
+    let router = plain.namespace("layered ", layered).merge(router);
+    let found = |code: i32, message: &str| json!({"code": code, "message": message});
+    let number = found(2, "invalid digit found in string");
+    for (method, params, error) in [
+        (
+            "find",
+            json!([0]),
+            json!({"code": 1, "message": "not found", "data": 0}),
+        ),
+        ("parse", json!(["x"]), number.clone()),
+        ("layered parse", json!(["x"]), number.clone()),
+        ("parse blocking", json!(["x"]), number.clone()),
+        ("layered parse blocking", json!(["x"]), number),
+        ("plain", json!([]), found(3, "plain")),
+    ] {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let reply = handle(&router, &request.to_string()).await.unwrap();
+        assert_eq!(reply["error"], error, "{method}: {reply}");
     }
 }

@@ -36,7 +36,7 @@ fn router() -> (Router, Arc<AtomicUsize>) {
     let router = Router::new()
         .method("work", work)
         .method("ping", || Ok("pong"))
-        .notification("wait", || async {
+        .method("wait", || async {
             for _ in 0..100 {
                 yield_now().await;
             }

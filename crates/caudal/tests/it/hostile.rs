@@ -188,7 +188,7 @@ async fn limits_of_zero_leave_a_connection_alive() {
             "in_flight" => config.limits.in_flight = 0,
             _ => config.limits.pending = 0,
         }
-        let router = odd().notification("note", || async { tokio::task::yield_now().await });
+        let router = odd().method("note", || async { tokio::task::yield_now().await });
         let (server, mut raw) = Raw::serve(router, config);
         raw.send(r#"{"jsonrpc":"2.0","method":"note"}"#).await;
         raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)
@@ -244,7 +244,7 @@ async fn who_never_reads_is_not_written_to_without_end() {
 async fn notifications_are_held_back_and_not_dropped_once_our_calls_are_answered() {
     let seen = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&seen);
-    let router = Router::new().notification("note", move || {
+    let router = Router::new().method("note", move || {
         let count = Arc::clone(&count);
         async move {
             sleep(Duration::from_millis(1)).await;
@@ -389,7 +389,7 @@ async fn who_sends_and_never_reads_is_given_up() {
         tokio::task::yield_now().await;
         Ok(text)
     });
-    let router = odd().method("serial", serial.serial()).notification(
+    let router = odd().method("serial", serial.serial()).method(
         "back",
         |cx: Context, (text,): (String,)| async move {
             let _ = cx.peer().notify("back", (text,)).await;
@@ -429,7 +429,7 @@ async fn a_flood_in_both_directions_comes_to_its_end() {
     let echo = || {
         Router::new()
             .method("echo", |(text,): (String,)| Ok(text))
-            .notification("note", |_: (String,)| ())
+            .method("note", |_: (String,)| ())
     };
     let (one, two) = Peer::pair_with(echo(), echo(), &config);
     let flood = |peer: Peer| async move {
@@ -463,10 +463,10 @@ async fn progress_is_heard_behind_a_slow_notification() {
     let log = Log::default();
     let heard = log.clone();
     let router = Router::new()
-        .notification("$/progress", move |params: serde_json::Value| {
+        .method("$/progress", move |params: serde_json::Value| {
             heard.add(params["value"].to_string())
         })
-        .notification("slow", || sleep(Duration::from_millis(30)));
+        .method("slow", || sleep(Duration::from_millis(30)));
     let mut config = Config::default();
     config.dialect = Dialect::lsp();
     let (_peer, mut raw) = Raw::serve(router, config);

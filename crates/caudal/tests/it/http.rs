@@ -937,7 +937,7 @@ async fn shutdown_does_not_wait_longer_than_asked() {
 
 #[tokio::test]
 async fn a_service_answers_without_any_server() {
-    use caudal::layer::Service as _;
+    use caudal::middleware::Service as _;
     let mut http = Http::new(router());
     let request = http_request(ADD);
     let response = http.call(request).await.unwrap();

@@ -213,10 +213,10 @@ async fn who_has_failed_is_logged_whatever_came_between() {
     let fails = |_: [String; 1]| Err::<(), _>(caudal::internal("disk 7 is gone"));
     let router = Router::new()
         .method("layered", fails)
-        .notification("told", fails)
-        .layer(caudal::middleware(|call, next: caudal::Next| {
-            next.run(call)
-        }));
+        .method("told", fails)
+        .layer(caudal::middleware::from_fn(
+            |call, next: caudal::middleware::Next| next.run(call),
+        ));
     let (peer, _server) = Peer::pair(Router::new(), router);
     peer.notify("told", ["secret"]).await.unwrap();
     peer.call::<_, ()>("layered", ["secret"]).await.unwrap_err();
@@ -236,7 +236,7 @@ async fn a_notification_that_failed_is_logged_with_the_reason() {
     let (log, _guard) = listen();
     let router = Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
-        .notification("refuse", || Err::<(), _>(JsonRpcError::new(7, "not today")));
+        .method("refuse", || Err::<(), _>(JsonRpcError::new(7, "not today")));
     let mut config = Config::default();
     config.policy.error_detail = caudal::ErrorDetail::Minimal;
     let (peer, mut raw) = Raw::serve(router, config);
@@ -337,7 +337,7 @@ async fn statistics_count_what_was_done() {
     let _listening = listen();
     let router = Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
-        .notification("n", || ());
+        .method("n", || ());
     let (server, mut raw) = Raw::serve(router, Config::default());
     raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#)
         .await;

@@ -32,7 +32,7 @@ fn gated() -> (Router, Arc<Notify>) {
     let opens = Arc::clone(&gate);
     let router = Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
-        .notification("hold", move || {
+        .method("hold", move || {
             let gate = Arc::clone(&gate);
             async move { gate.notified().await }
         });
@@ -53,7 +53,7 @@ async fn spawned_calls_start_in_the_order_in_which_they_came() {
     });
     let router = Router::new()
         .method("spawned", method.spawn())
-        .notification("changed", move || notified.add("changed"));
+        .method("changed", move || notified.add("changed"));
     let (_server, mut raw) = Raw::serve(router, Config::default());
     let mut burst: Vec<String> = (0..8).map(|id| request(id, "spawned")).collect();
     burst.push(notification("changed", "[]"));
@@ -420,7 +420,7 @@ async fn what_comes_too_late_is_refused_though_there_was_no_room_to_say_so() {
         let server = server.clone();
         async move { server.shutdown(Duration::from_secs(20)).await }
     });
-    while !matches!(server.state(), caudal::State::Draining) {
+    while !matches!(server.state(), caudal::ConnectionState::Draining) {
         tokio::task::yield_now().await;
     }
     raw.send(&request(3, "late")).await;

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 #[tokio::test(start_paused = true)]
 async fn a_connection_is_not_idle_from_before_its_last_work() {
     let router = Router::new()
-        .notification("work", || async {
+        .method("work", || async {
             sleep(Duration::from_secs(60)).await;
         })
         .method("ping", || Ok("pong"));
@@ -32,8 +32,7 @@ async fn a_connection_is_not_idle_from_before_its_last_work() {
 async fn progress_that_waits_its_turn_counts_once() {
     let mut config = Config::default();
     config.dialect = Dialect::lsp();
-    let router =
-        Router::new().notification("slow", || async { sleep(Duration::from_secs(8)).await });
+    let router = Router::new().method("slow", || async { sleep(Duration::from_secs(8)).await });
     let (here, there) = tokio::io::duplex(1 << 16);
     let peer = Peer::start_with(Stream::new(here, Framing::Line, 1 << 20), router, config);
     let (_read, mut write) = tokio::io::split(there);

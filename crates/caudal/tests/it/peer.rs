@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crate::support::{Log, Raw};
 use caudal::{
-    CallError, Cancel, Config, Context, Dialect, IdFormat, JsonRpcError, Method, OldResponses,
-    Peer, Router, State,
+    CallError, Cancel, Config, ConnectionState, Context, Dialect, IdFormat, JsonRpcError, Method,
+    OldResponses, Peer, Router,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -54,7 +54,7 @@ fn calculator() -> Router {
         .method("panic", |(): ()| -> Result<(), JsonRpcError> {
             panic!("boom")
         })
-        .notification("log", |_: (String,)| ())
+        .method("log", |_: (String,)| ())
 }
 
 /// Proves: A32, A33, A35
@@ -136,7 +136,7 @@ async fn a_notification_may_call_back_while_others_wait_behind_it() {
     let log = Log::default();
     let (served, notified) = (log.clone(), log.clone());
     let server = Router::new()
-        .notification("note", move |cx: Context| {
+        .method("note", move |cx: Context| {
             let notified = notified.clone();
             async move {
                 let answer: String = cx.peer().call("ask", ()).await?;
@@ -163,7 +163,7 @@ async fn a_notification_finishes_before_any_later_message_starts() {
     let log = Log::default();
     let (n, r) = (log.clone(), log.clone());
     let router = Router::new()
-        .notification("note", move |(name, ms): (String, u64)| {
+        .method("note", move |(name, ms): (String, u64)| {
             let log = n.clone();
             async move {
                 log.add(format!("{name} begins"));
@@ -343,7 +343,7 @@ async fn a_call_times_out_on_time_and_its_late_answer_is_harmless() {
     let (result, ()) = tokio::join!(forever, answer);
     assert_eq!(result.unwrap(), 7);
     assert_eq!(peer.stats().late_replies, 5);
-    assert!(matches!(peer.state(), State::Connected));
+    assert!(matches!(peer.state(), ConnectionState::Connected));
 }
 
 #[tokio::test(start_paused = true)]
@@ -485,7 +485,7 @@ async fn a_cancelled_request_is_dropped_and_answered() {
 async fn a_request_that_waits_its_turn_can_be_cancelled() {
     let gate = Arc::new(Notify::new());
     let held = Arc::clone(&gate);
-    let router = calculator().notification("hold", move || {
+    let router = calculator().method("hold", move || {
         let held = Arc::clone(&held);
         async move { held.notified().await }
     });
@@ -514,7 +514,7 @@ async fn a_request_that_waits_its_turn_can_be_cancelled() {
 async fn a_request_of_a_batch_that_waits_its_turn_can_be_cancelled() {
     let gate = Arc::new(Semaphore::new(0));
     let held = Arc::clone(&gate);
-    let router = calculator().notification("hold", move || {
+    let router = calculator().method("hold", move || {
         let held = Arc::clone(&held);
         async move { held.acquire().await.unwrap().forget() }
     });
@@ -578,7 +578,7 @@ async fn handlers_are_dropped_when_the_connection_ends() {
 #[tokio::test(start_paused = true)]
 async fn the_state_is_seen_and_a_closed_peer_refuses_at_once() {
     let (peer, other) = Peer::pair(Router::new(), calculator());
-    assert!(matches!(peer.state(), State::Connected));
+    assert!(matches!(peer.state(), ConnectionState::Connected));
     let mut states = peer.watch();
     let waiting = tokio::spawn({
         let peer = peer.clone();
@@ -615,7 +615,7 @@ async fn the_state_is_seen_and_a_closed_peer_refuses_at_once() {
 async fn what_was_sent_before_the_last_handle_is_dropped_arrives() {
     let log = Log::default();
     let seen = log.clone();
-    let router = Router::new().notification("log", move |(line,): (String,)| seen.add(line));
+    let router = Router::new().method("log", move |(line,): (String,)| seen.add(line));
     let (peer, server) = Peer::pair(Router::new(), router);
     for n in 0..100 {
         peer.notify("log", (n.to_string(),)).await.unwrap();
@@ -639,7 +639,7 @@ async fn a_shutdown_lets_what_runs_finish_and_refuses_the_rest() {
         let server = _client.clone();
         async move { server.shutdown(Duration::from_secs(10)).await }
     });
-    while !matches!(_client.state(), State::Draining) {
+    while !matches!(_client.state(), ConnectionState::Draining) {
         tokio::task::yield_now().await;
     }
     raw.send(r#"{"jsonrpc":"2.0","id":2,"method":"add","params":[1,2]}"#)
@@ -807,7 +807,7 @@ async fn progress_extends_a_deadline_up_to_a_ceiling() {
         .method("long", report(1_000));
     let log = Log::default();
     let heard = log.clone();
-    let client = Router::new().notification("$/progress", move |_: serde_json::Value| {
+    let client = Router::new().method("$/progress", move |_: serde_json::Value| {
         heard.add("progress")
     });
     let (peer, _server) = Peer::pair_with(client, router, &with_dialect(Dialect::lsp()));
@@ -1137,7 +1137,7 @@ async fn notifications_of_a_batch_are_counted_when_they_are_sent() {
 async fn a_batch_during_a_shutdown_is_refused_as_a_batch() {
     let log = Log::default();
     let logged = log.clone();
-    let router = calculator().notification("note", move |(text,): (String,)| logged.add(text));
+    let router = calculator().method("note", move |(text,): (String,)| logged.add(text));
     let (server, mut raw) = Raw::serve(router, Config::default());
     raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[50]}"#)
         .await;
@@ -1146,7 +1146,7 @@ async fn a_batch_during_a_shutdown_is_refused_as_a_batch() {
     }
     let stopping = server.clone();
     let stopping = tokio::spawn(async move { stopping.shutdown(Duration::from_secs(10)).await });
-    while !matches!(server.state(), State::Draining) {
+    while !matches!(server.state(), ConnectionState::Draining) {
         tokio::task::yield_now().await;
     }
     raw.send(r#"[{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","method":"note","params":["x"]},{"jsonrpc":"2.0","id":3,"method":"ping"}]"#).await;
@@ -1421,7 +1421,10 @@ async fn the_end_is_seen_by_who_looks_after_the_connection_is_gone() {
     drop((peer, other));
     // Until its task is gone too.
     sleep(Duration::from_millis(50)).await;
-    assert!(matches!(states.changed().await, Some(State::Closed(_))));
+    assert!(matches!(
+        states.changed().await,
+        Some(ConnectionState::Closed(_))
+    ));
     assert!(states.changed().await.is_none());
 }
 

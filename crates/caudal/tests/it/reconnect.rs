@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use caudal::{
-    Backoff, CallError, Config, Connect, Context, Endpoint, Error, Gap, Method, Peer, Router,
-    Server, State, StateWatch, connect, serve,
+    Backoff, CallError, Config, Connect, ConnectionState, Context, Endpoint, Error, Gap, Method,
+    Peer, Router, Server, StateWatch, connect, serve,
 };
 use serde_json::{Value, json};
 use socket2::SockRef;
@@ -42,7 +42,10 @@ fn again(endpoint: impl Into<Endpoint>) -> (Connect, mpsc::UnboundedReceiver<Gap
     (connecting, told)
 }
 
-async fn until(states: &mut StateWatch, is_so: impl Fn(&State) -> bool) -> State {
+async fn until(
+    states: &mut StateWatch,
+    is_so: impl Fn(&ConnectionState) -> bool,
+) -> ConnectionState {
     loop {
         let state = states.now();
         if is_so(&state) {
@@ -52,12 +55,12 @@ async fn until(states: &mut StateWatch, is_so: impl Fn(&State) -> bool) -> State
     }
 }
 
-fn is_connecting(state: &State) -> bool {
-    matches!(state, State::Connecting)
+fn is_connecting(state: &ConnectionState) -> bool {
+    matches!(state, ConnectionState::Connecting)
 }
 
-fn is_connected(state: &State) -> bool {
-    matches!(state, State::Connected)
+fn is_connected(state: &ConnectionState) -> bool {
+    matches!(state, ConnectionState::Connected)
 }
 
 // ---- a server that comes and goes ----
@@ -613,8 +616,8 @@ async fn a_client_that_looks_for_its_server_can_be_closed_at_once() {
                 "{error:?}"
             );
         }
-        let end = until(&mut states, State::is_closed).await;
-        assert!(matches!(end, State::Closed(reason) if reason.is_local()));
+        let end = until(&mut states, ConnectionState::is_closed).await;
+        assert!(matches!(end, ConnectionState::Closed(reason) if reason.is_local()));
         puppet.come_back().await;
     }
 }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use caudal::{
-    Address, CallError, Config, Context, ErrorCode, Event, JsonRpcError, Method, Peer, Router,
-    Server, State, connect, serve,
+    Address, CallError, Config, ConnectionState, Context, ErrorCode, Event, JsonRpcError, Method,
+    Peer, Router, Server, connect, serve,
 };
 use serde_json::{Value, json};
 use socket2::SockRef;
@@ -93,7 +93,7 @@ fn methods(seen: &Seen) -> Router {
             let answer: i64 = cx.peer().call("answer", ()).await?;
             Ok(answer)
         })
-        .notification("note", move |_: Option<Value>| {
+        .method("note", move |_: Option<Value>| {
             notes.fetch_add(1, SeqCst);
         })
 }
@@ -346,7 +346,7 @@ async fn a_server_tells_all_its_peers() {
     for n in 0..5 {
         let tell = tell.clone();
         let router = Router::new()
-            .notification("tick", move |(tick,): (u32,)| tell.send((n, tick)).unwrap())
+            .method("tick", move |(tick,): (u32,)| tell.send((n, tick)).unwrap())
             .method("number", move || Ok(n));
         let peer = connect(server.endpoint()).router(router).await.unwrap();
         add(&peer).await.unwrap();
@@ -420,7 +420,10 @@ async fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest() {
     // Who has nothing to wait for is let go at once.
     assert!(within(idle.closed()).await.is_remote());
     assert!(!ending.is_finished() && !waiting.is_finished());
-    assert!(matches!(server.peers()[0].state(), State::Draining));
+    assert!(matches!(
+        server.peers()[0].state(),
+        ConnectionState::Draining
+    ));
     let refused = connect(server.endpoint()).await;
     assert!(
         matches!(refused, Err(caudal::Error::Connect { .. })),
@@ -471,7 +474,7 @@ async fn a_batch_is_refused_too_while_a_server_shuts_down() {
         let server = server.clone();
         async move { server.shutdown(Duration::from_secs(10)).await }
     });
-    let draining = || matches!(server.peers()[0].state(), State::Draining);
+    let draining = || matches!(server.peers()[0].state(), ConnectionState::Draining);
     eventually("it drains", draining).await;
     say(
         &mut raw,
@@ -532,7 +535,7 @@ async fn a_second_shutdown_may_be_more_impatient() {
         async move { server.shutdown(Duration::from_secs(600)).await }
     });
     eventually("it waits", || {
-        matches!(server.peers()[0].state(), State::Draining)
+        matches!(server.peers()[0].state(), ConnectionState::Draining)
     })
     .await;
     within(server.shutdown(ms(100))).await;
@@ -563,12 +566,12 @@ async fn a_server_without_connections_ends_at_once() {
 
 // ---- a client ----
 
-fn name(state: &State) -> &'static str {
+fn name(state: &ConnectionState) -> &'static str {
     match state {
-        State::Connecting => "connecting",
-        State::Connected => "connected",
-        State::Draining => "draining",
-        State::Closed(_) => "closed",
+        ConnectionState::Connecting => "connecting",
+        ConnectionState::Connected => "connected",
+        ConnectionState::Draining => "draining",
+        ConnectionState::Closed(_) => "closed",
         _ => "unknown",
     }
 }
@@ -734,7 +737,7 @@ async fn a_connection_ends_with_its_last_handle() {
     while let Some(state) = within(states.changed()).await {
         println!("{state:?}");
     }
-    assert!(matches!(states.now(), State::Closed(reason) if reason.is_local()));
+    assert!(matches!(states.now(), ConnectionState::Closed(reason) if reason.is_local()));
 }
 
 #[tokio::test]

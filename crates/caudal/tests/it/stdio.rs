@@ -494,7 +494,7 @@ async fn what_a_child_said_before_it_ended_is_served() {
     for writes in [false, true] {
         let served = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&served);
-        let router = Router::new().notification("log", move || {
+        let router = Router::new().method("log", move || {
             let count = Arc::clone(&count);
             async move {
                 tokio::time::sleep(ms(100)).await;
@@ -815,10 +815,10 @@ async fn a_child_that_died_is_started_again_if_asked() {
         let mut states = peer.watch();
         let back: Value = within(peer.call("echo", (n,))).await.unwrap();
         assert_eq!(back, json!([n]));
-        while !matches!(states.now(), caudal::State::Connecting) {
+        while !matches!(states.now(), caudal::ConnectionState::Connecting) {
             within(states.changed()).await.unwrap();
         }
-        while !matches!(states.now(), caudal::State::Connected) {
+        while !matches!(states.now(), caudal::ConnectionState::Connected) {
             within(states.changed()).await.unwrap();
         }
     }

@@ -50,7 +50,7 @@ impl Site {
                 let doubled: i64 = cx.peer().call("double", (n,)).await?;
                 Ok(doubled)
             })
-            .notification("note", move |(text,): (String,)| {
+            .method("note", move |(text,): (String,)| {
                 let _ = told.send(text);
                 Ok(())
             });

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use crate::support::{Log, Raw};
+use caudal::middleware::{self, IncomingCall, Next};
 use caudal::{
-    CallError, Config, Context, ExtraMembers, Incoming, Method, Next, Peer, RawValue, Router,
-    TraceContext, TracePlace, middleware,
+    CallError, Config, Context, ExtraMembers, Method, Peer, RawValue, Router, TraceContext,
+    TracePlace,
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -62,11 +63,11 @@ fn router(log: &Log, gate: &Arc<Semaphore>) -> Router {
                 Ok(())
             }
         })
-        .notification("slow", move || {
+        .method("slow", move || {
             let gate = Arc::clone(&slow);
             async move { gate.acquire().await.unwrap().forget() }
         })
-        .notification("note", move |cx: Context, _: Box<RawValue>| {
+        .method("note", move |cx: Context, _: Box<RawValue>| {
             log.add(seen(&cx).to_string());
         })
 }
@@ -246,7 +247,7 @@ async fn layers_and_routers_without_a_connection_see_it() {
     for place in BOTH {
         let log = Log::default();
         let seen_by_layer = log.clone();
-        let layer = middleware(move |call: Incoming, next: Next| {
+        let layer = middleware::from_fn(move |call: IncomingCall, next: Next| {
             seen_by_layer.add(seen(call.context()).to_string());
             next.run(call)
         });

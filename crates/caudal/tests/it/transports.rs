@@ -112,7 +112,7 @@ fn methods() -> Router {
             let back: Value = cx.peer().call("echo", params).await?;
             Ok(back)
         })
-        .notification("update", move |_: Anything| {
+        .method("update", move |_: Anything| {
             notes.fetch_add(1, SeqCst);
         })
         .method("repeat", |(text, times): (String, usize)| {
@@ -1204,7 +1204,7 @@ async fn what_a_server_said_last_is_heard_though_its_client_was_speaking() {
         let server = serve(endpoint, Router::new()).await.unwrap();
         let heard = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&heard);
-        let router = Router::new().notification("log", move || {
+        let router = Router::new().method("log", move || {
             let count = Arc::clone(&count);
             async move {
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -400,7 +400,7 @@ async fn a_receiver_with_tls_is_called_if_its_certificate_is_trusted() {
     let shown = params.self_signed(&key).unwrap().pem();
     // Another server of JSON-RPC answers a notification with 204, too.
     let (ticked, mut ticks) = mpsc::unbounded_channel();
-    let router = Router::new().notification("tick", move |(n,): (u64,)| {
+    let router = Router::new().method("tick", move |(n,): (u64,)| {
         ticked.send(n).unwrap();
         Ok(())
     });
@@ -465,7 +465,7 @@ async fn a_delivery_that_is_replayed_or_changed_comes_to_nothing() {
         }
     });
     let (ticked, mut ticks) = mpsc::unbounded_channel();
-    let router = Router::new().notification("tick", move |(n,): (u64,)| {
+    let router = Router::new().method("tick", move |(n,): (u64,)| {
         ticked.send(n).unwrap();
         Ok(())
     });

@@ -53,11 +53,11 @@ impl Session {
         let gate = Arc::new(Semaphore::new(0));
         let blocked = Arc::clone(&gate);
         let router = Router::new()
-            .notification("tick", move |(n,): (u64,)| {
+            .method("tick", move |(n,): (u64,)| {
                 ticked.send(n).unwrap();
                 Ok(())
             })
-            .notification("wait", move || {
+            .method("wait", move || {
                 let gate = Arc::clone(&blocked);
                 async move { gate.acquire().await.unwrap().forget() }
             });

@@ -58,7 +58,7 @@ fn router(log: &Log) -> Router {
             }
         })
         .method("much", |(bytes,): (usize,)| Ok("x".repeat(bytes)))
-        .notification("note", move |(text,): (String,)| noted.add(text))
+        .method("note", move |(text,): (String,)| noted.add(text))
 }
 
 async fn start(url: &str, config: Config, options: Options) -> (Server, Log) {

@@ -1,6 +1,7 @@
-//! The tests of caudal that need a process of their own: they count descriptors, or
-//! replace the panic hook.
+//! The tests of caudal that need a process of their own: they count descriptors,
+//! replace the panic hook, or run the compiler.
 
+mod compile_errors;
 mod descriptors;
 mod incidents;
 mod panics;

@@ -98,7 +98,7 @@ fn router() -> Router {
                 _ => Ok(cx.peer().call::<_, u64>("work", (kind - 5, ms)).await?),
             }
         })
-        .notification("note", |(ms,): (u64,)| async move {
+        .method("note", |(ms,): (u64,)| async move {
             sleep(Duration::from_millis(ms)).await;
         })
 }

@@ -36,7 +36,7 @@ const HEADERS: usize = 32;
 
 /// A router as an HTTP service: POST, WebSocket and sessions on one path.
 ///
-/// It is a [`Service`](crate::layer::Service), so it mounts into an axum or hyper
+/// It is a [`Service`](crate::middleware::Service), so it mounts into an axum or hyper
 /// application beside its own routes and layers. [`serve`](crate::serve()) runs
 /// the same thing on an address of its own.
 ///
@@ -75,14 +75,15 @@ struct Shared {
 impl Http {
     /// Serves a router with the default [`Config`] and [`Options`].
     #[must_use]
-    pub fn new(router: Router) -> Self {
+    pub fn new<S, E>(router: Router<S, E>) -> Self {
         Self::with(router, Config::default(), Options::default())
     }
 
     /// Serves a router.
     #[must_use]
-    pub fn with(router: Router, config: Config, options: Options) -> Self {
-        Self::on(&ConnectionGroup::new(router, config), options, Own::Nowhere)
+    pub fn with<S, E>(router: Router<S, E>, config: Config, options: Options) -> Self {
+        let group = ConnectionGroup::new(router.into_routes(), config);
+        Self::on(&group, options, Own::Nowhere)
     }
 
     pub(crate) fn on(hub: &Arc<ConnectionGroup>, options: Options, own: Own) -> Self {

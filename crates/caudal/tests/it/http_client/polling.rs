@@ -10,7 +10,7 @@ use crate::support::fake::Fake;
 /// A client that has opened its session, and what it is told.
 async fn open(fake: &mut Fake) -> (Peer, mpsc::UnboundedReceiver<i64>) {
     let (told, heard) = mpsc::unbounded_channel();
-    let router = Router::new().notification("tick", move |(n,): (i64,)| {
+    let router = Router::new().method("tick", move |(n,): (i64,)| {
         told.send(n).unwrap();
         Ok(())
     });

@@ -74,7 +74,7 @@ async fn handlers_call_back_and_notifications_come_in_order() {
         let (told, mut heard) = mpsc::unbounded_channel();
         let own = Router::new()
             .method("double", |(n,): (i64,)| Ok(n * 2))
-            .notification("tick", move |(n,): (i64,)| {
+            .method("tick", move |(n,): (i64,)| {
                 told.send(n).unwrap();
                 Ok(())
             });
@@ -178,7 +178,7 @@ async fn what_was_sent_on_a_first_stream_that_broke_at_once_is_not_lost() {
     let server = serve.await.unwrap();
     let port = cut_first_stream(&server, "[3]}").await;
     let (told, mut heard) = mpsc::unbounded_channel();
-    let own = Router::new().notification("tick", move |(n,): (i64,)| {
+    let own = Router::new().method("tick", move |(n,): (i64,)| {
         told.send(n).unwrap();
         Ok(())
     });

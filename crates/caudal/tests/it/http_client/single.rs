@@ -35,7 +35,7 @@ async fn connect_with(url: &str, connections: usize) -> Peer {
 #[tokio::test]
 async fn calls_notifications_and_batches_are_single_requests() {
     let (told, mut heard) = mpsc::unbounded_channel();
-    let router = router().notification("tell", move |(what,): (String,)| {
+    let router = router().method("tell", move |(what,): (String,)| {
         told.send(what).unwrap();
         Ok(())
     });
@@ -403,7 +403,7 @@ async fn an_answer_at_the_limit_passes_and_one_past_it_does_not() {
 async fn a_response_may_be_events() {
     let mut fake = Fake::start().await;
     let (told, mut heard) = mpsc::unbounded_channel();
-    let router = Router::new().notification("tick", move |(n,): (i64,)| {
+    let router = Router::new().method("tick", move |(n,): (i64,)| {
         told.send(n).unwrap();
         Ok(())
     });

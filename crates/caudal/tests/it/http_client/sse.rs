@@ -38,7 +38,7 @@ pub(crate) fn call(
 /// A router that passes on what it is told.
 fn listening() -> (Router, mpsc::UnboundedReceiver<i64>) {
     let (told, heard) = mpsc::unbounded_channel();
-    let router = Router::new().notification("tick", move |(n,): (i64,)| {
+    let router = Router::new().method("tick", move |(n,): (i64,)| {
         told.send(n).unwrap();
         Ok(())
     });

@@ -100,11 +100,11 @@ fn router(gate: &Arc<Semaphore>, notes: &Arc<AtomicUsize>) -> Router {
             let found = cx.peer().extensions().get::<Caller>();
             Ok(found.map(|caller| caller.name().to_owned()))
         })
-        .notification("stay", move || {
+        .method("stay", move || {
             let gate = Arc::clone(&stay);
             async move { gate.acquire().await.unwrap().forget() }
         })
-        .notification("note", move || {
+        .method("note", move || {
             notes.fetch_add(1, SeqCst);
         })
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use caudal::{Context, JsonRpcError, Method, RawValue, Router};
+use caudal::{Context, JsonRpcError, RawValue, Router};
 
 use crate::panics::ON_PURPOSE;
 
@@ -112,7 +112,7 @@ pub(crate) fn served() -> Router {
         .method("ask", |cx: Context, (a, b): (i64, i64)| async move {
             Ok(cx.peer().call::<_, i64>("multiply", (a, b)).await?)
         })
-        .method("nested", nested())
+        .method("nested", nested)
 }
 
 /// The client's side.
@@ -124,16 +124,14 @@ pub(crate) fn answered(log: &Log) -> Router {
             log.add(n.to_string());
             Ok(())
         })
-        .method("nested", nested())
+        .method("nested", nested)
 }
 
 /// Calls the other side's, which calls back, and so on.
-fn nested() -> Method {
-    Method::new(|cx: Context, (depth,): (u32,)| async move {
-        if depth == 0 {
-            return Ok(0);
-        }
-        let inner: u32 = cx.peer().call("nested", (depth - 1,)).await?;
-        Ok(inner + 1)
-    })
+async fn nested(cx: Context, (depth,): (u32,)) -> Result<u32, JsonRpcError> {
+    if depth == 0 {
+        return Ok(0);
+    }
+    let inner: u32 = cx.peer().call("nested", (depth - 1,)).await?;
+    Ok(inner + 1)
 }

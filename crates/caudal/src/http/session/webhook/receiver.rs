@@ -28,7 +28,7 @@ const QUERY: &str = "hook";
 /// Service to which servers deliver their messages, mounted into the application's own web
 /// server.
 ///
-/// It is a [`Service`](crate::layer::Service), as [`Http`](crate::http::Http) is, and
+/// It is a [`Service`](crate::middleware::Service), as [`Http`](crate::http::Http) is, and
 /// serves any number of connections. A connection that uses it gets everything its
 /// server says in order and exactly once, and nothing that anybody else says.
 ///

@@ -2,7 +2,7 @@
 //!
 //! A layer sees every call of the methods it is put around, inside a batch or
 //! not, requests and notifications: its params, its caller and its
-//! result. It may answer in the handler's place. [`middleware`] makes one of an
+//! result. It may answer in the handler's place. [`from_fn`] makes one of an
 //! async function; any [`tower_layer::Layer`] will do.
 
 use std::fmt;
@@ -20,14 +20,15 @@ pub use tower_service::Service;
 use super::context::{Context, ContextBuilder};
 use super::handler::{self, BoxFuture};
 use crate::call::replies::Replies;
-use crate::call::{IncomingCall, Ran};
+use crate::call::{HandlerCall, Ran};
 
 /// A call on its way to its handler.
 ///
 /// ```
-/// use caudal::{Incoming, JsonRpcError};
+/// use caudal::JsonRpcError;
+/// use caudal::middleware::IncomingCall;
 ///
-/// fn check(call: &Incoming) -> Result<(), JsonRpcError> {
+/// fn check(call: &IncomingCall) -> Result<(), JsonRpcError> {
 ///     match call.method() {
 ///         "admin.stop" => Err(JsonRpcError::new(-32_003, "Forbidden")),
 ///         _ => Ok(()),
@@ -36,7 +37,7 @@ use crate::call::{IncomingCall, Ran};
 /// # let _ = check;
 /// ```
 #[derive(Debug)]
-pub struct Incoming {
+pub struct IncomingCall {
     context: Context,
     params: Option<Box<RawValue>>,
     /// True if the method is a serial one.
@@ -45,7 +46,7 @@ pub struct Incoming {
     detached: Arc<AtomicUsize>,
 }
 
-impl Incoming {
+impl IncomingCall {
     /// The method that is called.
     #[must_use]
     pub fn method(&self) -> &str {
@@ -106,7 +107,7 @@ impl fmt::Debug for Handler {
     }
 }
 
-impl Service<Incoming> for Handler {
+impl Service<IncomingCall> for Handler {
     type Response = Box<RawValue>;
     type Error = JsonRpcError;
     type Future = BoxFuture<Result<Box<RawValue>, JsonRpcError>>;
@@ -115,7 +116,7 @@ impl Service<Incoming> for Handler {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, call: Incoming) -> Self::Future {
+    fn call(&mut self, call: IncomingCall) -> Self::Future {
         self.0.run_layered(call)
     }
 }
@@ -125,7 +126,7 @@ pub(crate) struct Layered<S>(S);
 
 impl<S> Layered<S>
 where
-    S: Service<Incoming, Response = Box<RawValue>, Error = JsonRpcError, Future: Send>
+    S: Service<IncomingCall, Response = Box<RawValue>, Error = JsonRpcError, Future: Send>
         + Clone
         + Send
         + Sync
@@ -141,19 +142,19 @@ where
 
 impl<S> handler::Handler for Layered<S>
 where
-    S: Service<Incoming, Response = Box<RawValue>, Error = JsonRpcError, Future: Send>
+    S: Service<IncomingCall, Response = Box<RawValue>, Error = JsonRpcError, Future: Send>
         + Clone
         + Send
         + Sync
         + 'static,
 {
-    fn run<'m>(&self, call: &mut IncomingCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m> {
+    fn run<'m>(&self, call: &mut HandlerCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m> {
         let params = match call.read_params::<Option<Box<RawValue>>>() {
             Ok(params) => params,
             Err(not_run) => return not_run,
         };
         let context = call.context();
-        let future = self.run_layered(Incoming {
+        let future = self.run_layered(IncomingCall {
             context: context.context(),
             params,
             is_serial: context.is_serial,
@@ -162,7 +163,7 @@ where
         call.poll_first(Box::pin(future), replies)
     }
 
-    fn run_layered(&self, call: Incoming) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
+    fn run_layered(&self, call: IncomingCall) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>> {
         let mut service = self.0.clone();
         Box::pin(async move {
             poll_fn(|cx| service.poll_ready(cx)).await?;
@@ -174,9 +175,10 @@ where
 /// Makes a layer of an async function that gets the call and what comes next.
 ///
 /// ```
-/// use caudal::{Incoming, JsonRpcError, Next, Router, middleware};
+/// use caudal::Router;
+/// use caudal::middleware::{self, IncomingCall, Next};
 ///
-/// let log = middleware(|call: Incoming, next: Next| async move {
+/// let log = middleware::from_fn(|call: IncomingCall, next: Next| async move {
 ///     let method = call.method().to_owned();
 ///     let result = next.run(call).await;
 ///     eprintln!("{method}: {}", if result.is_ok() { "ok" } else { "error" });
@@ -185,15 +187,15 @@ where
 /// let router = Router::new().method("ping", || Ok("pong")).layer(log);
 /// # let _ = router;
 /// ```
-pub fn middleware<F, Fut>(function: F) -> Middleware<F>
+pub fn from_fn<F, Fut>(function: F) -> Middleware<F>
 where
-    F: Fn(Incoming, Next) -> Fut + Send + Sync + 'static,
+    F: Fn(IncomingCall, Next) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Box<RawValue>, JsonRpcError>> + Send + 'static,
 {
     Middleware(Arc::new(function))
 }
 
-/// A layer made by [`middleware`].
+/// A layer made by [`from_fn`].
 pub struct Middleware<F>(Arc<F>);
 
 impl<F> Clone for Middleware<F> {
@@ -219,7 +221,7 @@ impl<F> Layer<Handler> for Middleware<F> {
     }
 }
 
-/// A handler with a [`middleware`] function around it.
+/// A handler with a [`from_fn`] function around it.
 pub struct Around<F> {
     function: Arc<F>,
     inner: Handler,
@@ -240,9 +242,9 @@ impl<F> fmt::Debug for Around<F> {
     }
 }
 
-impl<F, Fut> Service<Incoming> for Around<F>
+impl<F, Fut> Service<IncomingCall> for Around<F>
 where
-    F: Fn(Incoming, Next) -> Fut,
+    F: Fn(IncomingCall, Next) -> Fut,
     Fut: Future<Output = Result<Box<RawValue>, JsonRpcError>> + Send,
 {
     type Response = Box<RawValue>;
@@ -253,12 +255,12 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, call: Incoming) -> Fut {
+    fn call(&mut self, call: IncomingCall) -> Fut {
         (self.function)(call, Next(self.inner.clone()))
     }
 }
 
-/// Rest of the chain after a [`middleware`] function: the next layer, or the handler.
+/// Rest of the chain after a [`from_fn`] function: the next layer, or the handler.
 #[derive(Debug)]
 pub struct Next(Handler);
 
@@ -267,7 +269,7 @@ impl Next {
     ///
     /// # Errors
     /// The error returned by the handler or by a layer in between.
-    pub async fn run(mut self, call: Incoming) -> Result<Box<RawValue>, JsonRpcError> {
+    pub async fn run(mut self, call: IncomingCall) -> Result<Box<RawValue>, JsonRpcError> {
         self.0.call(call).await
     }
 }

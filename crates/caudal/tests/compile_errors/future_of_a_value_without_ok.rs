@@ -1,0 +1,7 @@
+//! The future of a handler returns a bare value.
+
+use caudal::Router;
+
+fn main() {
+    let _ = Router::new().method("x", |(n,): (i64,)| async move { n + 1 });
+}

@@ -1,0 +1,7 @@
+//! A handler has another error type than its router.
+
+use caudal::Router;
+
+fn main() {
+    let _ = Router::new().method("x", |(text,): (String,)| text.parse::<i64>());
+}
