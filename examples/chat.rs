@@ -75,7 +75,7 @@ async fn join(endpoint: &str, name: &str) -> Result<(), Box<dyn Error>> {
     loop {
         tokio::select! {
             line = lines.recv() => match line {
-                Some(line) => peer.call::<_, ()>("say", [line]).await?,
+                Some(line) => peer.call::<()>("say", [line]).await?,
                 None => return Ok(()),
             },
             reason = peer.closed() => return Err(reason.into()),

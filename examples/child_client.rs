@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let [greeted, logged]: [u64; 2] = peer.call("counters", ()).await?;
     println!("counters: {greeted} greeted, {logged} logged");
 
-    match peer.call::<_, ()>("dance", ()).await {
+    match peer.call::<()>("dance", ()).await {
         Err(CallError::Remote(error)) => println!("dance: {error}"),
         other => println!("dance: not as expected: {other:?}"),
     }

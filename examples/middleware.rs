@@ -142,8 +142,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     println!("Then each call of a batch is seen on its own:");
     let mut batch = peer.batch();
-    let login = batch.call::<_, ()>("login", ("ada", "correct horse"))?;
-    let sums = [(1, 2), (3, 4)].map(|pair| batch.call::<_, i64>("add", pair));
+    let login = batch.call::<()>("login", ("ada", "correct horse"))?;
+    let sums = [(1, 2), (3, 4)].map(|pair| batch.call::<i64>("add", pair));
     batch.send().await?;
     login.await?;
     for sum in sums {

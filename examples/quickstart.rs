@@ -69,18 +69,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("  it counted to {reached}, where the client did not want more");
 
     println!("\nThe server answers with an error.");
-    match peer.call::<_, i64>("divide", (1, 0)).await {
+    match peer.call::<i64>("divide", (1, 0)).await {
         Err(CallError::Remote(error)) => println!("  error {}: {}", error.code, error.message),
         other => println!("  not as expected: {other:?}"),
     }
 
     println!("\nThe server takes longer than the client will wait.");
     let patience = Duration::from_millis(100);
-    match peer
-        .call::<_, String>("sleep", [60])
-        .timeout(patience)
-        .await
-    {
+    match peer.call::<String>("sleep", [60]).timeout(patience).await {
         Err(CallError::Timeout) => println!("  no answer within {patience:?}"),
         other => println!("  not as expected: {other:?}"),
     }

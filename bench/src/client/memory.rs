@@ -51,7 +51,7 @@ async fn wait(peer: &Peer, tasks: &mut Vec<Task>, count: usize) -> Result<(), Pr
             let peer = peer.clone();
             tasks.push(tokio::spawn(async move { peer.call("wait", (1, 7)).await }));
         }
-        while peer.call::<_, usize>("held", ()).await? < tasks.len() {
+        while peer.call::<usize>("held", ()).await? < tasks.len() {
             tokio::time::sleep(Duration::from_micros(100)).await;
         }
     }

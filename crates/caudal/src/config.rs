@@ -56,6 +56,12 @@ pub struct Config {
     pub trace: TracePlace,
 }
 
+impl Config {
+    pub(crate) fn call_timeout(&self) -> Option<Duration> {
+        Some(self.call_timeout).filter(|timeout| !timeout.is_zero())
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

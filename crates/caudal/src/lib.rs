@@ -49,7 +49,7 @@
 //! });
 //! let named = Router::new().method("name", || Ok("Ada"));
 //! let (peer, _other) = Peer::pair(named, asks); // connected in memory, for tests
-//! assert_eq!(peer.call::<_, String>("greet", ()).await?, "hello Ada");
+//! assert_eq!(peer.call::<String>("greet", ()).await?, "hello Ada");
 //! # Ok(()) }
 //! ```
 //!

@@ -287,7 +287,7 @@ async fn we_and_vscode_jsonrpc_call_each_other() {
     assert_eq!(sum, 3);
     let described: Value = peer.call("describe", json!({"name": "Ada"})).await.unwrap();
     assert_eq!(described, json!({"hello": "Ada"}));
-    match peer.call::<_, Value>("fail", ()).await {
+    match peer.call::<Value>("fail", ()).await {
         Err(CallError::Remote(error)) => {
             assert_eq!(
                 (error.code, &*error.message),
@@ -297,7 +297,7 @@ async fn we_and_vscode_jsonrpc_call_each_other() {
         }
         other => panic!("{other:?}"),
     }
-    match peer.call::<_, Value>("no_such_method", ()).await {
+    match peer.call::<Value>("no_such_method", ()).await {
         Err(CallError::Remote(error)) => assert_eq!(error.code, -32601),
         other => panic!("{other:?}"),
     }
@@ -321,7 +321,7 @@ async fn vscode_jsonrpc_cancels_our_work_and_we_cancel_its() {
     };
     let code: i64 = peer.call("call_and_cancel", ()).await.unwrap();
     assert_eq!(code, -32800);
-    let slow = peer.call::<_, Value>("slow", json!({"ms": 600_000}));
+    let slow = peer.call::<Value>("slow", json!({"ms": 600_000}));
     assert!(timeout(Duration::from_millis(100), slow).await.is_err());
     let is_cancelled = |message: &Value| message["error"]["code"] == -32800;
     seen(&received, "it was told", is_cancelled).await;
@@ -349,12 +349,12 @@ async fn progress_of_vscode_jsonrpc_extends_a_deadline() {
         let reported = progress.recv().await.unwrap();
         assert_eq!(reported, json!({"token": "long", "value": value}));
     }
-    let late = peer.call::<_, u32>("work_with_progress", work("other"));
+    let late = peer.call::<u32>("work_with_progress", work("other"));
     assert!(matches!(
         late.timeout(patience).await,
         Err(CallError::Timeout)
     ));
-    let bounded = peer.call::<_, u32>("work_with_progress", work("bounded"));
+    let bounded = peer.call::<u32>("work_with_progress", work("bounded"));
     let bounded = bounded
         .timeout(patience)
         .extend_on_progress("bounded", patience * 2);

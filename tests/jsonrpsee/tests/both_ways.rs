@@ -191,13 +191,13 @@ async fn theirs() -> (ServerHandle, String) {
 
 /// What every client of ours does with their server.
 async fn our_client_calls(peer: &Peer) {
-    assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
+    assert_eq!(peer.call::<i64>("add", (1, 2)).await.unwrap(), 3);
     let named = json!({"a": 1, "b": i64::MIN});
-    assert_eq!(peer.call::<_, Value>("echo", &named).await.unwrap(), named);
+    assert_eq!(peer.call::<Value>("echo", &named).await.unwrap(), named);
     let long = ["ä\u{1F600}".repeat(50_000)];
-    assert!(peer.call::<_, [String; 1]>("echo", &long).await.unwrap() == long);
+    assert!(peer.call::<[String; 1]>("echo", &long).await.unwrap() == long);
 
-    match peer.call::<_, ()>("fail", ()).await {
+    match peer.call::<()>("fail", ()).await {
         Err(CallError::Remote(error)) => {
             assert_eq!(error.code, 1001);
             assert_eq!(error.message, "failed on purpose");
@@ -209,7 +209,7 @@ async fn our_client_calls(peer: &Peer) {
         ("no_such_method", json!([]), -32601),
         ("add", json!(["one", "two"]), -32602),
     ] {
-        match peer.call::<_, Value>(method, params).await {
+        match peer.call::<Value>(method, params).await {
             Err(CallError::Remote(error)) => assert_eq!(error.code, code),
             other => panic!("{other:?}"),
         }
@@ -217,9 +217,9 @@ async fn our_client_calls(peer: &Peer) {
 
     let mut batch = peer.batch();
     let sums: Vec<_> = (0..20)
-        .map(|n| batch.call::<_, i64>("add", (n, 1)).unwrap())
+        .map(|n| batch.call::<i64>("add", (n, 1)).unwrap())
         .collect();
-    let fails = batch.call::<_, ()>("fail", ()).unwrap();
+    let fails = batch.call::<()>("fail", ()).unwrap();
     batch.notify("note", ["in a batch"]).unwrap();
     batch.send().await.unwrap();
     for (n, sum) in (0..20).zip(sums) {
@@ -231,7 +231,7 @@ async fn our_client_calls(peer: &Peer) {
     let mut batch = peer.batch();
     batch.notify("note", ["alone in a batch"]).unwrap();
     batch.send().await.unwrap();
-    assert_eq!(peer.call::<_, i64>("add", (3, 4)).await.unwrap(), 7);
+    assert_eq!(peer.call::<i64>("add", (3, 4)).await.unwrap(), 7);
     assert_eq!(peer.stats().invalid, 0);
 }
 
@@ -263,7 +263,7 @@ async fn our_websocket_client_speaks_with_its_server() {
         let item = soon(items.recv()).await.unwrap();
         assert_eq!(item, json!({"subscription": id, "result": n}));
     }
-    assert!(peer.call::<_, bool>("unsubscribe", [id]).await.unwrap());
+    assert!(peer.call::<bool>("unsubscribe", [id]).await.unwrap());
     server.stop().unwrap();
     // Theirs says goodbye, and ours understands.
     assert!(soon(peer.closed()).await.is_remote());

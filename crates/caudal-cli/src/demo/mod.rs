@@ -30,7 +30,7 @@ use serde_json::json;
 /// use caudal::{Peer, Router};
 ///
 /// let (peer, _server) = Peer::pair(Router::new(), caudal_cli::demo::router());
-/// assert_eq!(peer.call::<_, i64>("add", (1, 2)).await?, 3);
+/// assert_eq!(peer.call::<i64>("add", (1, 2)).await?, 3);
 /// # Ok(()) }
 /// ```
 #[must_use]

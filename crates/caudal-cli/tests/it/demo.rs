@@ -33,7 +33,7 @@ async fn ticks_are_counted() {
     let answer: Value = peer.call("ticks.start", &start).await.unwrap();
     assert_eq!(answer, start);
     assert_eq!(heard(&mut ticks).await, [1, 2, 3]);
-    assert!(!peer.call::<_, bool>("ticks.stop", ()).await.unwrap());
+    assert!(!peer.call::<bool>("ticks.stop", ()).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,8 +52,8 @@ async fn ticks_are_stopped() {
     let (peer, _server, mut ticks) = connected();
     let _: Value = peer.call("ticks.start", ()).await.unwrap();
     assert_eq!(ticks.recv().await, Some(1));
-    assert!(peer.call::<_, bool>("ticks.stop", ()).await.unwrap());
-    assert!(!peer.call::<_, bool>("ticks.stop", ()).await.unwrap());
+    assert!(peer.call::<bool>("ticks.stop", ()).await.unwrap());
+    assert!(!peer.call::<bool>("ticks.stop", ()).await.unwrap());
     assert!(heard(&mut ticks).await.is_empty());
 }
 
@@ -138,7 +138,7 @@ async fn whole_numbers_are_counted_to_the_last_digit() {
         assert_eq!(answer, expected, "{method} {params}");
     }
     for params in [json!([1e308, 1e308]), json!([1, "2"])] {
-        let refused = peer.call::<_, Value>("sum", &params).await;
+        let refused = peer.call::<Value>("sum", &params).await;
         let CallError::Remote(error) = refused.unwrap_err() else {
             panic!("{params} is answered with an error");
         };
@@ -150,7 +150,7 @@ async fn whole_numbers_are_counted_to_the_last_digit() {
 async fn params_that_do_not_fit_are_told_what_would() {
     let (peer, _server, _ticks) = connected();
     for params in [json!({ "minuend": 5 }), json!([1]), json!(["a", 1])] {
-        let refused = peer.call::<_, Value>("subtract", &params).await;
+        let refused = peer.call::<Value>("subtract", &params).await;
         let CallError::Remote(error) = refused.unwrap_err() else {
             panic!("{params} is answered with an error");
         };

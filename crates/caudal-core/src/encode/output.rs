@@ -137,10 +137,10 @@ pub(crate) fn put_plain<B: Output, T: Serialize + ?Sized>(out: &mut B, value: &T
 /// Runs `write`, and truncates `out` to its length before if that fails or panics, as
 /// somebody's `Serialize` may.
 #[inline]
-pub(crate) fn or_restore<B: Output, E>(
+pub(crate) fn or_restore<B: Output, T, E>(
     out: &mut B,
-    write: impl FnOnce(&mut B) -> Result<(), E>,
-) -> Result<(), E> {
+    write: impl FnOnce(&mut B) -> Result<T, E>,
+) -> Result<T, E> {
     struct Restore<'a, B: sealed::Output>(&'a mut B, usize);
     impl<B: sealed::Output> Drop for Restore<'_, B> {
         fn drop(&mut self) {
@@ -149,10 +149,10 @@ pub(crate) fn or_restore<B: Output, E>(
     }
     let start = out.length();
     let mut restore = Restore(out, start);
-    write(restore.0)?;
+    let value = write(restore.0)?;
     // Success: the new length stays.
     restore.1 = restore.0.length();
-    Ok(())
+    Ok(value)
 }
 
 /// Reserves room for `raw` and the message around it, so that the last brace of a large

@@ -31,6 +31,7 @@ pub fn call<B: Output, T: Serialize + ?Sized>(
         put_call_head(out, id);
         put_method_and_params(out, method, |out| put_value(out, params))
     })
+    .map(drop)
 }
 
 /// Appends a request whose params are JSON text.
@@ -57,6 +58,7 @@ pub fn call_raw<B: Output>(
         put_call_head(out, id);
         put_method_and_params(out, method, |out| put_raw(out, params))
     })
+    .map(drop)
 }
 
 /// Appends a notification. Params that serialise to `null`, such as `&()`, are omitted.
@@ -82,6 +84,7 @@ pub fn notification<B: Output, T: Serialize + ?Sized>(
         out.put(br#"{"jsonrpc":"2.0","#);
         put_method_and_params(out, method, |out| put_value(out, params))
     })
+    .map(drop)
 }
 
 /// Appends a notification whose params are JSON text.
@@ -107,6 +110,7 @@ pub fn notification_raw<B: Output>(
         out.put(br#"{"jsonrpc":"2.0","#);
         put_method_and_params(out, method, |out| put_raw(out, params))
     })
+    .map(drop)
 }
 
 pub(super) fn put_call_head<B: Output>(out: &mut B, id: impl WireId) {
@@ -121,12 +125,14 @@ fn put_raw<B: Output>(out: &mut B, raw: RawJson<'_>) -> Result<(), EncodeError> 
     Ok(())
 }
 
+/// Appends the members after the id, and the end of the object. Returns the offset of the
+/// params, if there are any.
 #[inline]
 pub(super) fn put_method_and_params<B: Output>(
     out: &mut B,
     method: &str,
     put_params: impl FnOnce(&mut B) -> Result<(), EncodeError>,
-) -> Result<(), EncodeError> {
+) -> Result<Option<usize>, EncodeError> {
     const PARAMS: &[u8] = br#","params":"#;
     if is_blank(method) {
         return Err(EncodeError::BlankMethod);
@@ -138,11 +144,14 @@ pub(super) fn put_method_and_params<B: Output>(
     let start = out.length();
     put_params(out)?;
     let written = out.as_mut().get(start..).unwrap_or_default();
-    match written {
-        [b'[' | b'{', ..] => {}
-        b"null" => out.cut(without),
+    let at = match written {
+        [b'[' | b'{', ..] => Some(start),
+        b"null" => {
+            out.cut(without);
+            None
+        }
         _ => return Err(EncodeError::ScalarParams),
-    }
+    };
     out.put(b"}");
-    Ok(())
+    Ok(at)
 }

@@ -260,17 +260,16 @@ fn an_outgoing_call_carries_an_id_of_the_chosen_format() {
 
 #[test]
 fn what_is_prepared_can_be_written_under_many_ids() {
-    let mut scratch = b"old".to_vec();
-    let add = encode::prepare(&mut scratch, "add", &(1, 2)).unwrap();
+    let add = encode::prepare(b"old".to_vec(), "add", &(1, 2)).unwrap();
     for id in [1, 2] {
         let same = written(|out| encode::call(out, &RequestId::from(id), "add", &(1, 2)).unwrap());
         assert_eq!(written(|out| add.call(out, &RequestId::from(id))), same);
     }
     let same = written(|out| encode::notification(out, "add", &(1, 2)).unwrap());
     assert_eq!(written(|out| add.notification(out)), same);
-    assert!(encode::prepare(&mut scratch, " ", &()).is_err());
-    assert!(encode::prepare(&mut scratch, "sum", &7).is_err());
-    assert!(encode::prepare(&mut scratch, "sum", &Broken).is_err());
+    assert!(encode::prepare(Vec::new(), " ", &()).is_err());
+    assert!(encode::prepare(Vec::new(), "sum", &7).is_err());
+    assert!(encode::prepare(Vec::new(), "sum", &Broken).is_err());
 }
 
 proptest! {

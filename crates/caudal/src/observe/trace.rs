@@ -6,8 +6,8 @@ use std::slice;
 use std::vec;
 
 use caudal_core::{Kind, Message, Notification, RawJson, Request};
-use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// Neither member may be longer, in characters.
 const LONGEST: usize = 512;
@@ -125,21 +125,14 @@ impl TraceContext {
         members
     }
 
-    /// Params with this in their `_meta`, or as they are where it has no place.
-    pub(crate) fn in_meta(
-        &self,
-        params: &impl Serialize,
-    ) -> Result<Box<RawValue>, serde_json::Error> {
-        let params = to_raw_value(params)?;
-        match self.put_into(params.get()) {
-            Some(text) => RawValue::from_string(text),
-            None => Ok(params),
-        }
+    /// Returns params with this in their `_meta`; `None` if it has no place there.
+    pub(crate) fn in_meta(&self, params: Option<&str>) -> Option<Box<RawValue>> {
+        let params = self.put_into(params.unwrap_or("{}"))?;
+        RawValue::from_string(params).ok()
     }
 
     fn put_into(&self, params: &str) -> Option<String> {
         let members = self.members();
-        let params = if params == "null" { "{}" } else { params };
         let Some(meta) = object(params)?.remove("_meta").map(RawValue::get) else {
             return with_members(params, &format!(r#""_meta":{{{members}}}"#));
         };

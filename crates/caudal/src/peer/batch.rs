@@ -32,8 +32,8 @@ use crate::connection::sender::{CallKey, CallOptions};
 /// # let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
 /// # let (peer, _server) = Peer::pair(Router::new(), router);
 /// let mut batch = peer.batch();
-/// let one = batch.call::<_, i64>("add", (1, 2))?;
-/// let two = batch.call::<_, i64>("add", (3, 4))?;
+/// let one = batch.call::<i64>("add", (1, 2))?;
+/// let two = batch.call::<i64>("add", (3, 4))?;
 /// batch.notify("log", ("added",))?;
 /// batch.send().await?;
 /// assert_eq!((one.await?, two.await?), (3, 7));
@@ -45,7 +45,7 @@ pub struct Batch<'a> {
     text: BytesMut,
     calls: Vec<CallKey>,
     notifications: u64,
-    timeout: Duration,
+    timeout: Option<Duration>,
     /// When the first of them times out.
     deadline: Option<Instant>,
     /// Epoch of the connection in which the first call was begun.
@@ -59,16 +59,16 @@ impl<'a> Batch<'a> {
             text: BytesMut::new(),
             calls: Vec::new(),
             notifications: 0,
-            timeout: caller.config().call_timeout,
+            timeout: caller.config().call_timeout(),
             deadline: None,
             epoch: None,
         }
     }
 
-    /// Sets the timeout of the calls that are added after this. Zero means no timeout. The
+    /// Sets the timeout of the calls that are added after this; `None` is no limit. The
     /// time of a call runs from when it is added.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
         self
     }
 
@@ -77,13 +77,12 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// The connection is closed, too many calls wait, or the params do not
     /// serialise. The batch is as it was.
-    pub fn call<P: Serialize, T: DeserializeOwned>(
+    pub fn call<T: DeserializeOwned>(
         &mut self,
         method: &str,
-        params: P,
+        params: impl Serialize,
     ) -> Result<BatchReply<T>, CallError> {
-        let timed = !self.timeout.is_zero();
-        let deadline = timed.then(|| after(Instant::now(), self.timeout));
+        let deadline = self.timeout.map(|timeout| after(Instant::now(), timeout));
         let mut options = CallOptions {
             deadline,
             ..CallOptions::default()

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::BytesMut;
 use caudal_core::encode::{self, Prepared};
 use caudal_core::{CallError, EncodeError, RequestId};
 use serde::Serialize;
@@ -36,25 +35,36 @@ use crate::observe::trace::{TraceContext, TracePlace};
 /// # assert_eq!(sum, 3);
 /// # Ok(()) }
 /// ```
+///
+/// The params are serialised when it is made, so it holds no reference to them.
 #[must_use = "a call does nothing until it is awaited"]
-pub struct Call<'a, P, T> {
+pub struct Call<'a, T> {
     caller: &'a Caller,
     method: &'a str,
-    params: P,
-    timeout: Duration,
+    /// Method and params, until they are sent.
+    message: Result<Prepared, EncodeError>,
+    timeout: Option<Duration>,
     idempotent: bool,
     extend: Option<(RequestId, Duration)>,
     trace: Option<&'a TraceContext>,
     result: PhantomData<fn() -> T>,
 }
 
-impl<'a, P, T> Call<'a, P, T> {
-    pub(super) fn new(caller: &'a Caller, method: &'a str, params: P) -> Self {
+thread_local! {
+    /// Buffer for the message of the next call.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Maximum capacity of the spare buffer.
+const MAX_SPARE: usize = 64 << 10;
+
+impl<'a, T> Call<'a, T> {
+    pub(super) fn new(caller: &'a Caller, method: &'a str, params: &impl Serialize) -> Self {
         Self {
             caller,
             method,
-            params,
-            timeout: caller.config().call_timeout,
+            message: encode::prepare(SPARE.take(), method, params),
+            timeout: caller.config().call_timeout(),
             idempotent: false,
             extend: None,
             trace: None,
@@ -62,9 +72,10 @@ impl<'a, P, T> Call<'a, P, T> {
         }
     }
 
-    /// Sets the maximum time to wait for the response. Zero means no timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+    /// Sets the maximum time to wait for the response; `None` is no limit. The default is
+    /// [`Config::call_timeout`](crate::Config::call_timeout).
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
         self
     }
 
@@ -97,44 +108,65 @@ impl<'a, P, T> Call<'a, P, T> {
         self
     }
 
-    fn options(&self) -> CallOptions {
-        let now = Instant::now();
-        let timed = !self.timeout.is_zero();
-        let extend = self.extend.as_ref().filter(|_| timed);
-        // The ceiling is one from the start, whether or not there is any progress.
-        let first = extend.map_or(self.timeout, |(_, ceiling)| self.timeout.min(*ceiling));
-        CallOptions {
-            deadline: timed.then(|| after(now, first)),
-            idempotent: self.idempotent,
-            extension: extend.map(|(token, ceiling)| {
-                Box::new(Extension {
-                    token: IdKey::of_owned(token),
-                    by: self.timeout,
-                    ceiling: after(now, *ceiling),
-                })
-            }),
-        }
-    }
-}
-
-impl<P: Serialize, T> Call<'_, P, T> {
-    fn prepare<'s>(&self, scratch: &'s mut Vec<u8>) -> Result<Prepared<'s>, EncodeError> {
-        match self.traced(TracePlace::Meta) {
-            None => encode::prepare(scratch, self.method, &self.params),
-            Some(trace) => {
-                let params = trace.in_meta(&self.params).map_err(EncodeError::Value)?;
-                encode::prepare(scratch, self.method, &params)
+    /// Starts the call, unless there is no room to send it.
+    fn start(
+        &self,
+        connection: &Connection,
+        message: &Prepared,
+        options: &mut CallOptions,
+    ) -> Result<Option<CallKey>, CallError> {
+        let members = self.traced(TracePlace::TopLevel).map(TraceContext::members);
+        connection.sender.try_call(options, |out, id| {
+            message.call(out, id);
+            if let Some(members) = &members {
+                // In the place of the last brace.
+                out.truncate(out.len() - 1);
+                for piece in [",", members, "}"] {
+                    out.extend_from_slice(piece.as_bytes());
+                }
             }
+        })
+    }
+
+    /// The message with the trace context, if that belongs into the params.
+    fn message(&mut self) -> Result<Prepared, EncodeError> {
+        let message = std::mem::replace(&mut self.message, Err(EncodeError::BlankMethod))?;
+        let Some(trace) = self.traced(TracePlace::Meta) else {
+            return Ok(message);
+        };
+        match trace.in_meta(message.params()) {
+            Some(params) => encode::prepare(Vec::new(), self.method, &params),
+            None => Ok(message),
         }
     }
 
     /// The trace context, if this is its place.
-    fn traced(&self, place: TracePlace) -> Option<&TraceContext> {
+    fn traced(&self, place: TracePlace) -> Option<&'a TraceContext> {
         self.trace.filter(|_| self.caller.config().trace == place)
+    }
+
+    fn options(&self) -> CallOptions {
+        let now = Instant::now();
+        let extension = |by| {
+            let (token, ceiling) = self.extend.as_ref()?;
+            Some(Box::new(Extension {
+                token: IdKey::of_owned(token),
+                by,
+                ceiling: after(now, *ceiling),
+            }))
+        };
+        // The ceiling holds from the start, also if no progress is reported.
+        let ceiling = self.extend.as_ref().map(|(_, ceiling)| *ceiling);
+        let first = self.timeout.map(|by| ceiling.map_or(by, |it| by.min(it)));
+        CallOptions {
+            deadline: first.map(|first| after(now, first)),
+            idempotent: self.idempotent,
+            extension: self.timeout.and_then(extension),
+        }
     }
 }
 
-impl<P, T> fmt::Debug for Call<'_, P, T> {
+impl<T> fmt::Debug for Call<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("method", &self.method)
@@ -142,17 +174,14 @@ impl<P, T> fmt::Debug for Call<'_, P, T> {
     }
 }
 
-impl<'a, P: Serialize, T: DeserializeOwned> IntoFuture for Call<'a, P, T> {
+impl<'a, T: DeserializeOwned> IntoFuture for Call<'a, T> {
     type Output = Result<T, CallError>;
-    type IntoFuture = CallFuture<'a, P, T>;
+    type IntoFuture = CallFuture<'a, T>;
 
-    fn into_future(self) -> CallFuture<'a, P, T> {
+    fn into_future(self) -> CallFuture<'a, T> {
         CallFuture {
-            stage: Stage::New {
-                options: None,
-                room: None,
-            },
             call: self,
+            stage: Stage::New,
         }
     }
 }
@@ -162,20 +191,15 @@ impl<'a, P: Serialize, T: DeserializeOwned> IntoFuture for Call<'a, P, T> {
 /// # Cancel safety
 /// If it is dropped before it is ready, its response is discarded. The other side is
 /// notified if the dialect has a message for that. The call may still have run.
-pub struct CallFuture<'a, P, T> {
-    call: Call<'a, P, T>,
+pub struct CallFuture<'a, T> {
+    call: Call<'a, T>,
     stage: Stage<'a>,
 }
 
-/// A wait for room, with the time that it may take.
-type Room<'a> = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send + 'a>>;
-
 enum Stage<'a> {
-    New {
-        options: Option<CallOptions>,
-        /// While there is no room to send it.
-        room: Option<Room<'a>>,
-    },
+    New,
+    /// There was no room to send it.
+    Waiting(Box<Waiting<'a>>),
     Sent {
         connection: &'a Arc<Connection>,
         key: CallKey,
@@ -183,71 +207,61 @@ enum Stage<'a> {
     Done,
 }
 
-/// Nothing in it is ever pinned.
-impl<P, T> Unpin for CallFuture<'_, P, T> {}
-
-thread_local! {
-    /// Params are serialised here before the connection is locked.
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+/// A call that waits for room.
+struct Waiting<'a> {
+    message: Prepared,
+    options: CallOptions,
+    room: Pin<Box<dyn Future<Output = Result<(), CallError>> + Send + 'a>>,
 }
 
-/// A larger one is not kept.
-const KEPT: usize = 64 << 10;
+/// Nothing in it is ever pinned.
+impl<T> Unpin for CallFuture<'_, T> {}
 
-impl<P: Serialize, T: DeserializeOwned> Future for CallFuture<'_, P, T> {
+impl<T> CallFuture<'_, T> {
+    /// Sends the call, or polls the wait for room.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CallError>> {
+        loop {
+            let (message, mut options) = match std::mem::replace(&mut self.stage, Stage::Done) {
+                Stage::New => (self.call.message()?, self.call.options()),
+                Stage::Waiting(mut waiting) => match waiting.room.as_mut().poll(cx) {
+                    Poll::Ready(Ok(())) => (waiting.message, waiting.options),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => {
+                        self.stage = Stage::Waiting(waiting);
+                        return Poll::Pending;
+                    }
+                },
+                sent => {
+                    self.stage = sent;
+                    return Poll::Ready(Ok(()));
+                }
+            };
+            let connection = self.call.caller.connection()?;
+            let started = self.call.start(connection, &message, &mut options)?;
+            self.stage = match started {
+                Some(key) => {
+                    let spare = message.into_buffer();
+                    if spare.capacity() <= MAX_SPARE {
+                        SPARE.set(spare);
+                    }
+                    Stage::Sent { connection, key }
+                }
+                None => Stage::Waiting(Box::new(Waiting {
+                    room: Box::pin(room_until(connection, options.deadline)),
+                    message,
+                    options,
+                })),
+            };
+        }
+    }
+}
+
+impl<T: DeserializeOwned> Future for CallFuture<'_, T> {
     type Output = Result<T, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        while let Stage::New { options, room } = &mut this.stage {
-            if let Some(wait) = room {
-                let waited = ready!(wait.as_mut().poll(cx));
-                *room = None;
-                if let Err(error) = waited {
-                    this.stage = Stage::Done;
-                    return Poll::Ready(Err(error));
-                }
-            }
-            let connection = match this.call.caller.connection() {
-                Ok(connection) => connection,
-                Err(error) => {
-                    this.stage = Stage::Done;
-                    return Poll::Ready(Err(error));
-                }
-            };
-            let options = options.get_or_insert_with(|| this.call.options());
-            let mut scratch = SCRATCH.take();
-            let members = this.call.traced(TracePlace::TopLevel);
-            let members = members.map(TraceContext::members);
-            let started = this
-                .call
-                .prepare(&mut scratch)
-                .map_err(CallError::from)
-                .and_then(|prepared| {
-                    let write = |out: &mut BytesMut, id| {
-                        prepared.call(out, id);
-                        if let Some(members) = &members {
-                            // In the place of the last brace.
-                            out.truncate(out.len() - 1);
-                            for piece in [",", members, "}"] {
-                                out.extend_from_slice(piece.as_bytes());
-                            }
-                        }
-                    };
-                    connection.sender.try_call(options, write)
-                });
-            if scratch.capacity() <= KEPT {
-                SCRATCH.set(scratch);
-            }
-            match started {
-                Ok(Some(key)) => this.stage = Stage::Sent { connection, key },
-                Ok(None) => *room = Some(Box::pin(room_until(connection, options.deadline))),
-                Err(error) => {
-                    this.stage = Stage::Done;
-                    return Poll::Ready(Err(error));
-                }
-            }
-        }
+        ready!(this.poll_send(cx))?;
         let Stage::Sent { connection, key } = this.stage else {
             panic!("a call was polled after it was ready");
         };
@@ -286,7 +300,7 @@ async fn room_until(connection: &Connection, deadline: Option<Instant>) -> Resul
     }
 }
 
-impl<P, T> Drop for CallFuture<'_, P, T> {
+impl<T> Drop for CallFuture<'_, T> {
     fn drop(&mut self) {
         if let Stage::Sent { connection, key } = self.stage {
             connection.sender.forget(key);
@@ -294,7 +308,7 @@ impl<P, T> Drop for CallFuture<'_, P, T> {
     }
 }
 
-impl<P, T> fmt::Debug for CallFuture<'_, P, T> {
+impl<T> fmt::Debug for CallFuture<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.call.fmt(f)
     }

@@ -97,7 +97,7 @@ impl Peer {
     /// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
     /// let _server = Peer::start(stream(there), router);
     /// let client = Peer::start(stream(here), Router::new());
-    /// assert_eq!(client.call::<_, i64>("add", (1, 2)).await?, 3);
+    /// assert_eq!(client.call::<i64>("add", (1, 2)).await?, 3);
     /// # Ok(()) }
     /// ```
     ///
@@ -172,15 +172,15 @@ impl Peer {
     /// # let (peer, _server) = Peer::pair(Router::new(), router);
     /// let sum: i64 = peer.call("add", (1, 2)).await?;
     /// assert_eq!(sum, 3);
-    /// peer.call::<_, ()>("reset", ()).await?; // nothing to use
+    /// peer.call::<()>("reset", ()).await?; // nothing to use
     /// # Ok(()) }
     /// ```
-    pub fn call<'a, P: Serialize, T: DeserializeOwned>(
+    pub fn call<'a, T: DeserializeOwned>(
         &'a self,
         method: &'a str,
-        params: P,
-    ) -> Call<'a, P, T> {
-        Call::new(&self.caller, method, params)
+        params: impl Serialize,
+    ) -> Call<'a, T> {
+        Call::new(&self.caller, method, &params)
     }
 
     /// Calls a method with params that are JSON already, for a result that stays
@@ -199,8 +199,8 @@ impl Peer {
     pub fn call_raw<'a>(
         &'a self,
         method: &'a str,
-        params: Option<&'a RawValue>,
-    ) -> Call<'a, Option<&'a RawValue>, Box<RawValue>> {
+        params: Option<&RawValue>,
+    ) -> Call<'a, Box<RawValue>> {
         self.call(method, params)
     }
 

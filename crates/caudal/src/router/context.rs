@@ -91,7 +91,7 @@ impl Context {
     ///
     /// let router = Router::new().method("relay", |cx: Context| async move {
     ///     // The call that it makes belongs to the same trace.
-    ///     Ok(cx.peer().call::<_, String>("name", ()).trace(cx.trace()).await?)
+    ///     Ok(cx.peer().call::<String>("name", ()).trace(cx.trace()).await?)
     /// });
     /// # let _ = router;
     /// ```

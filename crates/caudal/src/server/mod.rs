@@ -198,7 +198,7 @@ async fn accept(hub: GroupGuard, listener: Listener, framing: Framing) {
 /// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
 /// let server = caudal::serve("tcp://127.0.0.1:0", router).await?;
 /// let peer = caudal::connect(server.endpoint()).await?; // with the port it got
-/// assert_eq!(peer.call::<_, i64>("add", (1, 2)).await?, 3);
+/// assert_eq!(peer.call::<i64>("add", (1, 2)).await?, 3);
 /// assert_eq!((server.connections(), server.accepted()), (1, 1));
 /// assert_eq!(server.stats().requests_served, 1);
 /// for client in server.peers() {

@@ -123,13 +123,13 @@ async fn our_own_calls_are_bounded_too() {
     let waiting: Vec<_> = (0..4)
         .map(|_| {
             let peer = peer.clone();
-            tokio::spawn(async move { peer.call::<_, i64>("m", ()).await })
+            tokio::spawn(async move { peer.call::<i64>("m", ()).await })
         })
         .collect();
     while peer.stats().pending < 4 {
         tokio::task::yield_now().await;
     }
-    let error = peer.call::<_, i64>("m", ()).await.unwrap_err();
+    let error = peer.call::<i64>("m", ()).await.unwrap_err();
     assert!(matches!(error, CallError::TooManyPending { limit: 4 }));
     assert!(!error.is_fatal() && !error.may_have_run());
     for call in waiting {
@@ -141,7 +141,7 @@ async fn our_own_calls_are_bounded_too() {
     while peer.stats().pending > 0 {
         tokio::task::yield_now().await;
     }
-    let more = peer.call::<_, i64>("m", ()).into_future();
+    let more = peer.call::<i64>("m", ()).into_future();
     let answer = async {
         let id = raw.json().await["id"].clone();
         raw.send(&json!({"jsonrpc": "2.0", "id": id, "result": 2}).to_string())
@@ -184,10 +184,7 @@ async fn a_stalled_reader_stops_us_from_growing_and_loses_nothing() {
     assert!(server.stats().in_flight <= 50);
     // Others do not notice.
     let (peer, _other) = Peer::pair(Router::new(), router);
-    assert_eq!(
-        peer.call::<_, String>("big", ()).await.unwrap().len(),
-        ANSWER
-    );
+    assert_eq!(peer.call::<String>("big", ()).await.unwrap().len(), ANSWER);
     // It reads again: every request that was sent is answered, in order. (The
     // last one was cut off by the time limit above.)
     for id in 0..sent {
@@ -444,9 +441,7 @@ async fn a_call_that_waits_for_room_times_out_on_time() {
         let _ = notify;
     }
     let begun = tokio::time::Instant::now();
-    let call = peer
-        .call::<_, ()>("m", ())
-        .timeout(Duration::from_millis(500));
+    let call = peer.call::<()>("m", ()).timeout(Duration::from_millis(500));
     assert!(matches!(call.await, Err(CallError::Timeout)));
     assert!(begun.elapsed() <= Duration::from_millis(505));
     assert_eq!(peer.stats().pending, 0);
@@ -586,7 +581,7 @@ async fn a_call_that_waits_for_room_ends_with_the_input() {
     config.limits.output = 1;
     let (peer, mut raw) = Raw::serve_through(64, Router::new(), config);
     peer.notify("n", ("x".repeat(1_000),)).await.unwrap();
-    let mut waits = Box::pin(peer.call::<_, ()>("m", ()).into_future());
+    let mut waits = Box::pin(peer.call::<()>("m", ()).into_future());
     assert!(
         timeout(Duration::from_millis(50), &mut waits)
             .await
@@ -595,7 +590,7 @@ async fn a_call_that_waits_for_room_ends_with_the_input() {
     raw.close_input().await;
     let begun = tokio::time::Instant::now();
     assert!(matches!(waits.await, Err(CallError::AlreadyClosed(_))));
-    let later = peer.call::<_, ()>("m", ()).await;
+    let later = peer.call::<()>("m", ()).await;
     assert!(matches!(later, Err(CallError::AlreadyClosed(_))));
     assert!(begun.elapsed() < Duration::from_secs(1));
 }
@@ -640,7 +635,7 @@ async fn an_invalid_answer_does_not_wait_for_room() {
     config.limits.output = 1000;
     let (peer, mut raw) = Raw::serve_through(100, Router::new(), config);
     let waiting = peer.clone();
-    let waiting = tokio::spawn(async move { waiting.call::<_, i64>("x", ()).await });
+    let waiting = tokio::spawn(async move { waiting.call::<i64>("x", ()).await });
     let id = raw.json().await["id"].clone();
     peer.notify("fills", ("x".repeat(5000),)).await.unwrap();
     sleep(Duration::from_millis(50)).await;
@@ -664,7 +659,7 @@ async fn blocking_work_that_has_ended_outlives_nothing() {
         tokio::spawn(async move {
             let peer = caudal::connect(endpoint).await.unwrap();
             for _ in 0..1000 {
-                peer.call::<_, i64>("quick", ()).await.unwrap();
+                peer.call::<i64>("quick", ()).await.unwrap();
             }
         })
     });
@@ -689,14 +684,14 @@ async fn who_keeps_to_the_limit_is_not_refused() {
     let peer = caudal::connect(server.endpoint().clone()).await.unwrap();
     let calls = async |count| {
         for _ in 0..count {
-            peer.call::<_, i64>("quick", ()).await.unwrap();
+            peer.call::<i64>("quick", ()).await.unwrap();
         }
     };
     tokio::join!(calls(2000), calls(2000));
     for _ in 0..1000 {
         let mut batch = peer.batch();
-        let one = batch.call::<_, i64>("quick", ()).unwrap();
-        let two = batch.call::<_, i64>("quick", ()).unwrap();
+        let one = batch.call::<i64>("quick", ()).unwrap();
+        let two = batch.call::<i64>("quick", ()).unwrap();
         batch.send().await.unwrap();
         assert_eq!((one.await.unwrap(), two.await.unwrap()), (1, 1));
     }
@@ -717,12 +712,12 @@ async fn many_calls_may_be_cancelled_at_once() {
     config.dialect = Dialect::lsp();
     let (peer, server) = Peer::pair_with(Router::new(), router, &config);
     let waiting = begin(&peer, "never", CALLS);
-    peer.call::<_, String>("ping", ()).await.unwrap();
+    peer.call::<String>("ping", ()).await.unwrap();
     assert_eq!(server.stats().in_flight, CALLS as u64);
     drop(waiting);
     let cancelled = async {
         while server.stats().in_flight > 0 {
-            peer.call::<_, String>("ping", ()).await.unwrap();
+            peer.call::<String>("ping", ()).await.unwrap();
         }
     };
     within(cancelled).await;

@@ -426,7 +426,7 @@ async fn json_that_is_text_already_is_passed_on_to_the_letter() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_without_a_connection_is_told_so() {
     let router = Router::new().method("back", |cx: Context| async move {
-        let error = cx.peer().call::<_, ()>("x", ()).await.unwrap_err();
+        let error = cx.peer().call::<()>("x", ()).await.unwrap_err();
         Ok(std::error::Error::source(&error).unwrap().to_string())
     });
     let answer = handle(&router, r#"{"jsonrpc":"2.0","id":1,"method":"back"}"#)

@@ -86,7 +86,7 @@ async fn a_tap_that_panics_loses_its_view_and_nothing_else() {
     let mut config = Config::default();
     config.tap = Some(Arc::new(|_, _: &[u8]| panic!("on purpose")));
     let (peer, _server) = Peer::pair_with(odd(), odd(), &config);
-    assert_eq!(peer.call::<_, String>("ping", ()).await.unwrap(), "pong");
+    assert_eq!(peer.call::<String>("ping", ()).await.unwrap(), "pong");
 }
 
 /// The runtime of a connection ends while somebody else waits for an answer.
@@ -97,11 +97,7 @@ fn a_call_ends_when_the_runtime_of_its_connection_does() {
     let (peer, mut raw) = one.block_on(async { Raw::serve(Router::new(), Config::default()) });
     let call = two.spawn({
         let peer = peer.clone();
-        async move {
-            peer.call::<_, ()>("never", ())
-                .timeout(Duration::ZERO)
-                .await
-        }
+        async move { peer.call::<()>("never", ()).timeout(Duration::ZERO).await }
     });
     // What was never sent would end otherwise.
     assert_eq!(one.block_on(raw.json())["method"], "never");
@@ -124,11 +120,11 @@ async fn the_longest_time_there_is_is_for_ever() {
     })
     .timeout(Duration::MAX);
     let (peer, server) = Peer::pair_with(Router::new(), odd().method("slow", slow), &config);
-    let call = peer.call::<_, i64>("slow", ()).timeout(Duration::MAX);
+    let call = peer.call::<i64>("slow", ()).timeout(Duration::MAX);
     let call = call.extend_on_progress("t", Duration::MAX);
     assert_eq!(call.await.unwrap(), 1);
     let mut batch = peer.batch().timeout(Duration::MAX);
-    let one = batch.call::<_, i64>("slow", ()).unwrap();
+    let one = batch.call::<i64>("slow", ()).unwrap();
     batch.send().await.unwrap();
     assert_eq!(one.await.unwrap(), 1);
     assert!(peer.shutdown(Duration::MAX).await.is_local());
@@ -154,13 +150,13 @@ async fn a_waker_may_call_back() {
     let mut cx = TaskContext::from_waker(&waker);
     let mut states = peer.watch();
     let mut changed = pin!(states.changed());
-    let mut answered = pin!(peer.call::<_, i64>("m", ()).into_future());
+    let mut answered = pin!(peer.call::<i64>("m", ()).into_future());
     let mut expires = pin!(
-        peer.call::<_, i64>("m", ())
+        peer.call::<i64>("m", ())
             .timeout(Duration::from_millis(5))
             .into_future()
     );
-    let mut closes = pin!(peer.call::<_, i64>("m", ()).into_future());
+    let mut closes = pin!(peer.call::<i64>("m", ()).into_future());
     assert!(changed.as_mut().poll(&mut cx).is_pending());
     for call in [answered.as_mut(), expires.as_mut(), closes.as_mut()] {
         assert!(call.poll(&mut cx).is_pending());
@@ -254,7 +250,7 @@ async fn notifications_are_held_back_and_not_dropped_once_our_calls_are_answered
     let mut config = Config::default();
     config.limits.in_flight = 4;
     let (one, two) = Peer::pair_with(odd(), router, &config);
-    assert_eq!(two.call::<_, String>("ping", ()).await.unwrap(), "pong");
+    assert_eq!(two.call::<String>("ping", ()).await.unwrap(), "pong");
     for _ in 0..100 {
         one.notify("note", ()).await.unwrap();
     }
@@ -282,7 +278,7 @@ async fn blocking_work_counts_until_it_ends() {
         Peer::pair_with(Router::new(), Router::new().method("work", work), &config);
     for _ in 0..20 {
         let call = peer
-            .call::<_, ()>("work", ())
+            .call::<()>("work", ())
             .timeout(Duration::from_millis(5));
         assert!(call.await.is_err());
     }
@@ -308,7 +304,7 @@ async fn a_shutdown_ends_with_the_blocking_work_that_was_left_behind() {
     let (peer, server) = Peer::pair(Router::new(), Router::new().method("work", work));
     // On a busy machine its time may be up before it has begun.
     while begun.try_recv().is_err() {
-        let late = peer.call::<_, ()>("work", ()).await;
+        let late = peer.call::<()>("work", ()).await;
         assert!(matches!(late, Err(CallError::Remote(error)) if error.code == -32001));
     }
     assert!(server.stats().in_flight > 0);
@@ -333,7 +329,7 @@ fn blocking_work_that_never_began_is_not_counted_for_ever() {
         let work = Method::blocking(|| Ok(())).timeout(Duration::from_millis(1));
         let (peer, server) = Peer::pair(Router::new(), Router::new().method("work", work));
         for _ in 0..3 {
-            assert!(peer.call::<_, ()>("work", ()).await.is_err());
+            assert!(peer.call::<()>("work", ()).await.is_err());
         }
         let_go.send(()).unwrap();
         busy.await.unwrap().unwrap();
@@ -440,7 +436,7 @@ async fn a_flood_in_both_directions_comes_to_its_end() {
                 let _ = peer.notify("note", (&text,)).await;
             }
             let (peer, text) = (peer.clone(), text.clone());
-            calls.spawn(async move { peer.call::<_, String>("echo", (text,)).await });
+            calls.spawn(async move { peer.call::<String>("echo", (text,)).await });
         }
         for outcome in calls.join_all().await {
             // There may be too many at once, and that is all.
@@ -454,7 +450,7 @@ async fn a_flood_in_both_directions_comes_to_its_end() {
     let ended = timeout(Duration::from_secs(200), both).await;
     ended.expect("both wait for ever");
     assert_eq!((one.stats().pending, two.stats().pending), (0, 0));
-    assert_eq!(one.call::<_, String>("echo", ("x",)).await.unwrap(), "x");
+    assert_eq!(one.call::<String>("echo", ("x",)).await.unwrap(), "x");
 }
 
 /// What watches progress hears all of it, also while something is in the way.
@@ -519,7 +515,7 @@ async fn a_context_outlives_its_handler_and_learns_of_the_end() {
         Ok(())
     });
     let (peer, _server) = Peer::pair(Router::new(), router);
-    peer.call::<_, ()>("subscribe", ()).await.unwrap();
+    peer.call::<()>("subscribe", ()).await.unwrap();
     peer.close();
     while log.len() == 0 {
         sleep(Duration::from_millis(1)).await;
@@ -569,13 +565,13 @@ async fn a_panic_within_a_panic_is_answered_once() {
     config.tap = Some(Arc::new(|_, _: &[u8]| std::panic::panic_any(Bomb)));
     let (peer, server) = Peer::pair_with(Router::new(), router, &config);
     for method in ["plain", "ready", "later", "blocking"] {
-        let answer = peer.call::<_, ()>(method, ()).await;
+        let answer = peer.call::<()>(method, ()).await;
         assert!(
             matches!(&answer, Err(CallError::Remote(error)) if error.code == -32603),
             "{method}: {answer:?}"
         );
     }
-    assert_eq!(peer.call::<_, String>("ping", ()).await.unwrap(), "pong");
+    assert_eq!(peer.call::<String>("ping", ()).await.unwrap(), "pong");
     assert_eq!(server.stats().requests_served, 5);
 }
 

@@ -98,7 +98,7 @@ fn router() -> Router {
         .method("initialize", || Ok(1))
         .method("size", |(text,): (String,)| Ok(text.len()))
         .method("mirror", |cx: Context| async move {
-            let answer = cx.peer().call::<_, Value>("echo", ()).await;
+            let answer = cx.peer().call::<Value>("echo", ()).await;
             Ok(matches!(answer, Err(CallError::NoRoom)))
         })
 }

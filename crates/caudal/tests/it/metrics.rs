@@ -78,10 +78,10 @@ fn calls_are_counted_and_timed_by_method_and_outcome() {
                     Ok(())
                 });
             let (peer, _server) = Peer::pair(Router::new(), router);
-            peer.call::<_, i64>("add", (1, 2)).await.unwrap();
-            peer.call::<_, ()>("later", ()).await.unwrap();
+            peer.call::<i64>("add", (1, 2)).await.unwrap();
+            peer.call::<()>("later", ()).await.unwrap();
             for made_up in ["x", "y"] {
-                peer.call::<_, ()>(made_up, ()).await.unwrap_err();
+                peer.call::<()>(made_up, ()).await.unwrap_err();
             }
         });
     });

@@ -89,9 +89,9 @@ async fn spans_and_logs_say_what_happened() {
             panic!("secret")
         });
     let (peer, server) = Peer::pair(Router::new(), router);
-    peer.call::<_, i64>("add", (1, 2)).await.unwrap();
-    peer.call::<_, ()>("later", ()).await.unwrap();
-    let error = peer.call::<_, ()>("panic", ()).await.unwrap_err();
+    peer.call::<i64>("add", (1, 2)).await.unwrap();
+    peer.call::<()>("later", ()).await.unwrap();
+    let error = peer.call::<()>("panic", ()).await.unwrap_err();
     let caudal::CallError::Remote(error) = error else {
         panic!("{error:?}")
     };
@@ -100,7 +100,7 @@ async fn spans_and_logs_say_what_happened() {
         .unwrap()
         .to_owned();
     let late = peer
-        .call::<_, ()>("add", (1,))
+        .call::<()>("add", (1,))
         .timeout(Duration::from_millis(1))
         .await;
     assert!(late.is_err());
@@ -176,7 +176,7 @@ async fn an_internal_error_is_logged_with_all_its_sources() {
             "cause=the value could not be serialised: no such shape",
         ),
     ] {
-        let error = peer.call::<_, ()>(method, ()).await.unwrap_err();
+        let error = peer.call::<()>(method, ()).await.unwrap_err();
         let caudal::CallError::Remote(error) = error else {
             panic!("{error:?}")
         };
@@ -219,7 +219,7 @@ async fn who_has_failed_is_logged_whatever_came_between() {
         ));
     let (peer, _server) = Peer::pair(Router::new(), router);
     peer.notify("told", ["secret"]).await.unwrap();
-    peer.call::<_, ()>("layered", ["secret"]).await.unwrap_err();
+    peer.call::<()>("layered", ["secret"]).await.unwrap_err();
     let events = log.take();
     for method in ["layered", "told"] {
         let method = format!("method={method:?}");
@@ -270,7 +270,7 @@ async fn a_notification_that_failed_is_logged_with_the_reason() {
 async fn a_timeout_is_logged() {
     let (log, _guard) = listen();
     let (peer, _raw) = Raw::serve(Router::new(), Config::default());
-    peer.call::<_, ()>("never", ()).await.unwrap_err();
+    peer.call::<()>("never", ()).await.unwrap_err();
     let events = log.take();
     assert!(
         events
@@ -305,7 +305,7 @@ async fn the_tap_sees_every_message_and_no_secret() {
     raw.line().await;
     peer.notify("n", json!({"password": "x"})).await.unwrap();
     raw.line().await;
-    let call = peer.call::<_, i64>("m", ());
+    let call = peer.call::<i64>("m", ());
     let answer = async {
         let id = raw.json().await["id"].clone();
         raw.send(&json!({"jsonrpc": "2.0", "id": id, "result": 1}).to_string())
@@ -416,7 +416,7 @@ async fn messages_behind_one_that_was_partly_sent_are_counted_as_dropped() {
 
 /// The number of the report that a reply names, and how many were not logged for it.
 async fn failure(peer: &Peer, method: &str) -> (String, Option<u64>) {
-    let error = peer.call::<_, ()>(method, ()).await.unwrap_err();
+    let error = peer.call::<()>(method, ()).await.unwrap_err();
     let caudal::CallError::Remote(error) = error else {
         panic!("{error:?}")
     };

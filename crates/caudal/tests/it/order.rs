@@ -276,7 +276,7 @@ impl Transport for Failing {
 async fn a_transport_fails_one_call_once() {
     let peer = Peer::start_with(Failing::default(), Router::new(), Config::default());
     for calls in 1..=3 {
-        let call = peer.call::<_, i64>("n", ()).timeout(Duration::ZERO);
+        let call = peer.call::<i64>("n", ()).timeout(Duration::ZERO);
         let error = tokio::time::timeout(Duration::from_secs(30), call).await;
         let error = error.expect("it waits").unwrap_err();
         assert!(
@@ -371,7 +371,7 @@ async fn a_message_whose_rest_nobody_reads_is_not_late() {
     let calling = tokio::spawn({
         let server = server.clone();
         async move {
-            let call = server.call::<_, ()>("ask", ());
+            let call = server.call::<()>("ask", ());
             call.timeout(Duration::from_secs(5)).await
         }
     });
@@ -443,7 +443,7 @@ async fn two_framings_on_one_connection_come_to_rest() {
     let one = Peer::start_with(line, Router::new(), Config::default());
     let two = Peer::start_with(header, Router::new(), Config::default());
     for peer in [&one, &two] {
-        let call = peer.call::<_, ()>("add", ());
+        let call = peer.call::<()>("add", ());
         assert!(call.timeout(Duration::from_millis(300)).await.is_err());
     }
     let mut before = (one.stats(), two.stats());

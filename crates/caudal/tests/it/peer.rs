@@ -61,30 +61,27 @@ fn calculator() -> Router {
 #[tokio::test(start_paused = true)]
 async fn every_shape_of_handler_answers() {
     let (peer, _server) = Peer::pair(Router::new(), calculator());
-    assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
-    assert_eq!(peer.call::<_, i64>("add_async", (1, 2)).await.unwrap(), 3);
+    assert_eq!(peer.call::<i64>("add", (1, 2)).await.unwrap(), 3);
+    assert_eq!(peer.call::<i64>("add_async", (1, 2)).await.unwrap(), 3);
     let named = json!({"a": 5, "b": 3});
-    assert_eq!(peer.call::<_, i64>("named", &named).await.unwrap(), 2);
+    assert_eq!(peer.call::<i64>("named", &named).await.unwrap(), 2);
     let sync: (String, i64) = peer.call("named_sync", &named).await.unwrap();
     assert_eq!(sync, ("named_sync".to_owned(), 2));
-    assert_eq!(peer.call::<_, String>("ping", ()).await.unwrap(), "pong");
-    assert_eq!(
-        peer.call::<_, String>("ping_async", ()).await.unwrap(),
-        "pong"
-    );
-    assert_eq!(peer.call::<_, String>("who", ()).await.unwrap(), "who");
-    assert_eq!(peer.call::<_, usize>("hash", ("abc",)).await.unwrap(), 3);
-    assert_eq!(peer.call::<_, u64>("slow", (5,)).await.unwrap(), 5);
-    let error = peer.call::<_, ()>("fail", ()).await.unwrap_err();
+    assert_eq!(peer.call::<String>("ping", ()).await.unwrap(), "pong");
+    assert_eq!(peer.call::<String>("ping_async", ()).await.unwrap(), "pong");
+    assert_eq!(peer.call::<String>("who", ()).await.unwrap(), "who");
+    assert_eq!(peer.call::<usize>("hash", ("abc",)).await.unwrap(), 3);
+    assert_eq!(peer.call::<u64>("slow", (5,)).await.unwrap(), 5);
+    let error = peer.call::<()>("fail", ()).await.unwrap_err();
     assert!(matches!(error, CallError::Remote(e) if e.code == 1001));
-    let error = peer.call::<_, ()>("panic", ()).await.unwrap_err();
+    let error = peer.call::<()>("panic", ()).await.unwrap_err();
     assert!(matches!(error, CallError::Remote(e) if e.code == -32603));
-    assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
-    let error = peer.call::<_, ()>("nope", ()).await.unwrap_err();
+    assert_eq!(peer.call::<i64>("add", (1, 2)).await.unwrap(), 3);
+    let error = peer.call::<()>("nope", ()).await.unwrap_err();
     assert!(matches!(error, CallError::Remote(e) if e.message == "Method not found: nope"));
-    let error = peer.call::<_, String>("add", (1, 2)).await.unwrap_err();
+    let error = peer.call::<String>("add", (1, 2)).await.unwrap_err();
     assert!(matches!(error, CallError::Result(_)), "{error:?}");
-    let error = peer.call::<_, ()>("add", 7).await.unwrap_err();
+    let error = peer.call::<()>("add", 7).await.unwrap_err();
     assert!(matches!(error, CallError::Encode(_)), "{error:?}");
 }
 
@@ -103,7 +100,7 @@ async fn ids_of_the_two_directions_never_mix() {
     let calls = |peer: Peer, expected: &'static str| async move {
         let calls = (0..500).map(|n| {
             let peer = peer.clone();
-            tokio::spawn(async move { peer.call::<_, (String, usize)>("who", (n,)).await })
+            tokio::spawn(async move { peer.call::<(String, usize)>("who", (n,)).await })
         });
         for (n, call) in calls.collect::<Vec<_>>().into_iter().enumerate() {
             assert_eq!(call.await.unwrap().unwrap(), (expected.to_owned(), n));
@@ -121,12 +118,12 @@ async fn handlers_call_back_and_back_again() {
         Router::new().method("down", |cx: Context, (n,): (u32,)| async move {
             match n {
                 0 => Ok(0),
-                n => Ok(cx.peer().call::<_, u32>("down", (n - 1,)).await? + 1),
+                n => Ok(cx.peer().call::<u32>("down", (n - 1,)).await? + 1),
             }
         })
     }
     let (one, _two) = Peer::pair(router(), router());
-    assert_eq!(one.call::<_, u32>("down", (200,)).await.unwrap(), 200);
+    assert_eq!(one.call::<u32>("down", (200,)).await.unwrap(), 200);
 }
 
 /// A notification's handler that calls back holds up what follows it, but not the
@@ -154,7 +151,7 @@ async fn a_notification_may_call_back_while_others_wait_behind_it() {
     });
     let (peer, _server) = Peer::pair(client, server);
     peer.notify("note", ()).await.unwrap();
-    peer.call::<_, ()>("next", ()).await.unwrap();
+    peer.call::<()>("next", ()).await.unwrap();
     assert_eq!(log.take(), ["note answer", "next"]);
 }
 
@@ -185,17 +182,17 @@ async fn a_notification_finishes_before_any_later_message_starts() {
     peer.notify("note", ("b", 0)).await.unwrap();
     let mut batch = peer.batch();
     batch.notify("note", ("c", 20)).unwrap();
-    let d = batch.call::<_, ()>("ask", ("d", 5)).unwrap();
+    let d = batch.call::<()>("ask", ("d", 5)).unwrap();
     batch.send().await.unwrap();
     let e = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, ()>("ask", ("e", 10)).await }
+        async move { peer.call::<()>("ask", ("e", 10)).await }
     });
     let f = tokio::spawn({
         let peer = peer.clone();
         async move {
             tokio::task::yield_now().await;
-            peer.call::<_, ()>("ask", ("f", 1)).await
+            peer.call::<()>("ask", ("f", 1)).await
         }
     });
     d.await.unwrap();
@@ -233,8 +230,8 @@ async fn a_serial_method_finishes_before_any_later_message_starts() {
         });
     let (peer, _server) = Peer::pair(Router::new(), router);
     let (one, two) = tokio::join!(
-        peer.call::<_, ()>("initialize", ()).into_future(),
-        peer.call::<_, ()>("ping", ()).into_future()
+        peer.call::<()>("initialize", ()).into_future(),
+        peer.call::<()>("ping", ()).into_future()
     );
     one.unwrap();
     two.unwrap();
@@ -288,13 +285,13 @@ async fn answers_pass_while_handlers_are_stuck() {
     let stuck: Vec<_> = (0..100)
         .map(|_| {
             let two = two.clone();
-            tokio::spawn(async move { two.call::<_, ()>("stuck", ()).await })
+            tokio::spawn(async move { two.call::<()>("stuck", ()).await })
         })
         .collect();
     while one.stats().in_flight < 100 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(one.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
+    assert_eq!(one.call::<i64>("add", (1, 2)).await.unwrap(), 3);
     gate.add_permits(1000);
     for call in stuck {
         call.await.unwrap().unwrap();
@@ -308,7 +305,7 @@ async fn a_call_times_out_on_time_and_its_late_answer_is_harmless() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
     for (timeout, expected) in [(None, 30_000), (Some(1), 1), (Some(1_234), 1_234)] {
         let begun = Instant::now();
-        let call = peer.call::<_, ()>("never", ());
+        let call = peer.call::<()>("never", ());
         let call = match timeout {
             Some(ms) => call.timeout(Duration::from_millis(ms)),
             None => call,
@@ -329,11 +326,7 @@ async fn a_call_times_out_on_time_and_its_late_answer_is_harmless() {
         .await;
     raw.send(r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"?"}}"#)
         .await;
-    // Zero is for ever.
-    let forever = peer
-        .call::<_, i64>("wait", ())
-        .timeout(Duration::ZERO)
-        .into_future();
+    let forever = peer.call::<i64>("wait", ()).timeout(None).into_future();
     let answer = async {
         let id = raw.json().await["id"].clone();
         sleep(Duration::from_secs(86_400)).await;
@@ -359,7 +352,7 @@ async fn a_method_has_a_time_of_its_own() {
     );
     let (peer, server) = Peer::pair(Router::new(), router);
     let begun = Instant::now();
-    let error = peer.call::<_, ()>("slow", ()).await.unwrap_err();
+    let error = peer.call::<()>("slow", ()).await.unwrap_err();
     assert!(matches!(error, CallError::Remote(e) if e.code == -32001));
     assert!(begun.elapsed() < Duration::from_millis(110));
     let stats = server.stats();
@@ -398,7 +391,7 @@ async fn a_dropped_call_is_forgotten_and_the_other_side_told() {
     ] {
         let (peer, mut raw) = Raw::serve(Router::new(), with_dialect(dialect));
         let mut cx = TaskContext::from_waker(Waker::noop());
-        let mut call = Box::pin(peer.call::<_, ()>("work", ()).into_future());
+        let mut call = Box::pin(peer.call::<()>("work", ()).into_future());
         assert!(call.as_mut().poll(&mut cx).is_pending());
         assert_eq!(peer.stats().pending, 1);
         let id = raw.json().await["id"].clone();
@@ -408,14 +401,14 @@ async fn a_dropped_call_is_forgotten_and_the_other_side_told() {
         assert_eq!(told["method"], method);
         assert_eq!(told["params"][member], id);
         // One that is dropped before it is sent is not sent at all.
-        let mut call = Box::pin(peer.call::<_, ()>("work", ()).into_future());
+        let mut call = Box::pin(peer.call::<()>("work", ()).into_future());
         assert!(call.as_mut().poll(&mut cx).is_pending());
         drop(call);
         raw.silence().await;
     }
     // Without a scheme nothing is said.
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
-    let call = peer.call::<_, ()>("work", ()).into_future();
+    let call = peer.call::<()>("work", ()).into_future();
     let _ = tokio::time::timeout(Duration::from_millis(10), call).await;
     raw.json().await;
     raw.silence().await;
@@ -559,7 +552,7 @@ async fn handlers_are_dropped_when_the_connection_ends() {
     let (peer, server) = Peer::pair(Router::new(), router);
     let call = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, ()>("work", ()).await }
+        async move { peer.call::<()>("work", ()).await }
     });
     while server.stats().in_flight == 0 {
         tokio::task::yield_now().await;
@@ -582,7 +575,7 @@ async fn the_state_is_seen_and_a_closed_peer_refuses_at_once() {
     let mut states = peer.watch();
     let waiting = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, u64>("slow", (300,)).await }
+        async move { peer.call::<u64>("slow", (300,)).await }
     });
     while peer.stats().pending == 0 {
         tokio::task::yield_now().await;
@@ -590,7 +583,7 @@ async fn the_state_is_seen_and_a_closed_peer_refuses_at_once() {
     peer.close();
     // At once, before the connection's task has done anything.
     for _ in 0..2 {
-        let error = peer.call::<_, ()>("ping", ()).await.unwrap_err();
+        let error = peer.call::<()>("ping", ()).await.unwrap_err();
         assert!(
             matches!(&error, CallError::AlreadyClosed(reason) if reason.is_local()),
             "{error:?}"
@@ -598,7 +591,7 @@ async fn the_state_is_seen_and_a_closed_peer_refuses_at_once() {
         assert!(error.is_fatal() && !error.may_have_run());
         let error = peer.notify("log", ("x",)).await.unwrap_err();
         assert!(matches!(error, CallError::AlreadyClosed(_)));
-        assert!(peer.batch().call::<_, ()>("ping", ()).is_err());
+        assert!(peer.batch().call::<()>("ping", ()).is_err());
     }
     assert!(matches!(waiting.await.unwrap(), Err(CallError::Closed(_))));
     let mut seen = Vec::new();
@@ -655,7 +648,7 @@ async fn a_shutdown_lets_what_runs_finish_and_refuses_the_rest() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_at_its_limit() {
     let (peer, server) = Peer::pair(Router::new(), calculator());
-    let call = tokio::spawn(async move { peer.call::<_, u64>("slow", (20_000,)).await });
+    let call = tokio::spawn(async move { peer.call::<u64>("slow", (20_000,)).await });
     while server.stats().in_flight == 0 {
         sleep(Duration::from_millis(1)).await;
     }
@@ -760,9 +753,7 @@ impl caudal::transport::Transport for Flood {
 async fn a_call_times_out_though_the_other_side_never_pauses() {
     let peer = Peer::start(Flood::of(1), calculator());
     for _ in 0..2 {
-        let call = peer
-            .call::<_, ()>("x", ())
-            .timeout(Duration::from_millis(20));
+        let call = peer.call::<()>("x", ()).timeout(Duration::from_millis(20));
         let ended = tokio::time::timeout(Duration::from_secs(20), call.into_future()).await;
         assert!(matches!(ended, Ok(Err(CallError::Timeout))), "{ended:?}");
     }
@@ -812,7 +803,7 @@ async fn progress_extends_a_deadline_up_to_a_ceiling() {
     });
     let (peer, _server) = Peer::pair_with(client, router, &with_dialect(Dialect::lsp()));
     let call = |method| {
-        peer.call::<_, u64>(method, ("t",))
+        peer.call::<u64>(method, ("t",))
             .timeout(Duration::from_millis(100))
             .extend_on_progress("t", Duration::from_secs(2))
     };
@@ -825,7 +816,7 @@ async fn progress_extends_a_deadline_up_to_a_ceiling() {
     // Without progress the time is as it was.
     let begun = Instant::now();
     assert!(
-        peer.call::<_, u64>("long", ("u",))
+        peer.call::<u64>("long", ("u",))
             .timeout(Duration::from_millis(50))
             .await
             .is_err()
@@ -837,10 +828,10 @@ async fn progress_extends_a_deadline_up_to_a_ceiling() {
 async fn a_batch_of_calls_is_one_message_and_each_has_its_answer() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
     let mut batch = peer.batch();
-    let one = batch.call::<_, i64>("a", (1,)).unwrap();
+    let one = batch.call::<i64>("a", (1,)).unwrap();
     batch.notify("n", ()).unwrap();
-    assert!(batch.call::<_, i64>("bad", 7).is_err());
-    let two = batch.call::<_, i64>("b", ()).unwrap();
+    assert!(batch.call::<i64>("bad", 7).is_err());
+    let two = batch.call::<i64>("b", ()).unwrap();
     batch.send().await.unwrap();
     let sent = raw.json().await;
     assert_eq!(sent.as_array().unwrap().len(), 3);
@@ -854,8 +845,8 @@ async fn a_batch_of_calls_is_one_message_and_each_has_its_answer() {
     assert!(matches!(two.await, Err(CallError::Remote(e)) if e.code == 5));
     // One that is not sent fails its calls; an empty one sends nothing.
     let mut batch = peer.batch();
-    let lost = batch.call::<_, i64>("a", ()).unwrap();
-    let dropped = batch.call::<_, i64>("a", ()).unwrap();
+    let lost = batch.call::<i64>("a", ()).unwrap();
+    let dropped = batch.call::<i64>("a", ()).unwrap();
     drop(dropped);
     drop(batch);
     assert!(matches!(lost.await, Err(CallError::Cancelled)));
@@ -868,9 +859,9 @@ async fn a_batch_of_calls_is_one_message_and_each_has_its_answer() {
 async fn a_batch_that_is_not_sent_in_time_is_never_sent() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
     let mut batch = peer.batch().timeout(Duration::from_millis(50));
-    let first = batch.call::<_, i64>("a", ()).unwrap();
+    let first = batch.call::<i64>("a", ()).unwrap();
     let mut batch = batch.timeout(Duration::ZERO);
-    let second = batch.call::<_, i64>("b", ()).unwrap();
+    let second = batch.call::<i64>("b", ()).unwrap();
     assert!(matches!(first.await, Err(CallError::Timeout)));
     assert!(matches!(batch.send().await, Err(CallError::Timeout)));
     assert!(matches!(second.await, Err(CallError::Timeout)));
@@ -886,7 +877,7 @@ async fn a_batch_that_finds_no_room_times_out() {
     let full = peer.notify("fills", ("x".repeat(200),)).await;
     full.unwrap();
     let mut batch = peer.batch().timeout(Duration::from_secs(5));
-    let reply = batch.call::<_, i64>("a", ()).unwrap();
+    let reply = batch.call::<i64>("a", ()).unwrap();
     let (sent, reply) = tokio::join!(batch.send(), reply);
     assert!(matches!(sent, Err(CallError::Timeout)), "{sent:?}");
     assert!(matches!(reply, Err(CallError::Timeout)), "{reply:?}");
@@ -900,15 +891,15 @@ async fn the_other_side_hears_nothing_of_calls_that_were_never_sent() {
     config.dialect = Dialect::lsp();
     let (peer, mut raw) = Raw::serve(Router::new(), config);
     let mut batch = peer.batch();
-    assert!(batch.call::<_, i64>(" ", ()).is_err());
-    drop(batch.call::<_, i64>("a", ()).unwrap());
-    let left = batch.call::<_, i64>("b", ()).unwrap();
+    assert!(batch.call::<i64>(" ", ()).is_err());
+    drop(batch.call::<i64>("a", ()).unwrap());
+    let left = batch.call::<i64>("b", ()).unwrap();
     drop(batch);
     assert!(matches!(left.await, Err(CallError::Cancelled)));
     raw.silence().await;
     // One that is sent, and that nobody waits for any more, is cancelled.
     let mut batch = peer.batch();
-    let reply = batch.call::<_, i64>("c", ()).unwrap();
+    let reply = batch.call::<i64>("c", ()).unwrap();
     batch.send().await.unwrap();
     let sent = raw.json().await;
     drop(reply);
@@ -921,7 +912,7 @@ async fn the_other_side_hears_nothing_of_calls_that_were_never_sent() {
 async fn a_batch_that_was_not_sent_has_not_run() {
     let (peer, _raw) = Raw::serve(Router::new(), Config::default());
     let mut batch = peer.batch();
-    let reply = batch.call::<_, i64>("a", ()).unwrap();
+    let reply = batch.call::<i64>("a", ()).unwrap();
     peer.close();
     let error = reply.await.unwrap_err();
     assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
@@ -935,7 +926,7 @@ async fn a_batch_whose_calls_have_ended_is_not_sent() {
     raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[200]}"#)
         .await;
     let mut batch = peer.batch();
-    let reply = batch.call::<_, i64>("a", ()).unwrap();
+    let reply = batch.call::<i64>("a", ()).unwrap();
     raw.close_input().await;
     let error = reply.await.unwrap_err();
     assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
@@ -953,8 +944,8 @@ async fn a_batch_whose_calls_have_ended_is_not_sent() {
 async fn who_closes_after_sending_hears_what_may_have_run() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
     let mut batch = peer.batch();
-    let sent = batch.call::<_, i64>("batched", ()).unwrap();
-    let mut alone = std::pin::pin!(peer.call::<_, i64>("alone", ()).into_future());
+    let sent = batch.call::<i64>("batched", ()).unwrap();
+    let mut alone = std::pin::pin!(peer.call::<i64>("alone", ()).into_future());
     let mut cx = TaskContext::from_waker(Waker::noop());
     assert!(alone.as_mut().poll(&mut cx).is_pending());
     batch.send().await.unwrap();
@@ -972,8 +963,8 @@ async fn who_closes_after_sending_hears_what_may_have_run() {
 #[tokio::test(start_paused = true)]
 async fn an_invalid_answer_fails_its_call_and_no_other() {
     let (peer, mut raw) = Raw::serve(Router::new(), Config::default());
-    let good = peer.call::<_, i64>("good", ()).into_future();
-    let bad = peer.call::<_, i64>("bad", ()).into_future();
+    let good = peer.call::<i64>("good", ()).into_future();
+    let bad = peer.call::<i64>("bad", ()).into_future();
     let answer = async {
         let (good, bad) = (
             raw.json().await["id"].clone(),
@@ -997,8 +988,8 @@ async fn an_invalid_answer_fails_its_call_and_no_other() {
 async fn answered_as_of_old(config: Config) -> [Result<i64, CallError>; 2] {
     let (peer, mut raw) = Raw::serve(Router::new(), config);
     let short = Duration::from_secs(1);
-    let one = peer.call::<_, i64>("one", ()).timeout(short).into_future();
-    let two = peer.call::<_, i64>("two", ()).timeout(short).into_future();
+    let one = peer.call::<i64>("one", ()).timeout(short).into_future();
+    let two = peer.call::<i64>("two", ()).timeout(short).into_future();
     let answer = async {
         let ids = [raw.json().await, raw.json().await].map(|call| {
             let id = call["id"].clone();
@@ -1046,7 +1037,7 @@ async fn an_old_response_that_is_too_large_fails_its_call() {
     config.policy.max_message = 100;
     config.policy.old_responses = OldResponses::Accept;
     let (peer, mut raw) = Raw::serve(Router::new(), config);
-    let call = peer.call::<_, String>("m", ()).into_future();
+    let call = peer.call::<String>("m", ()).into_future();
     let answer = async {
         assert_eq!(raw.json().await["id"], 1);
         let long = "x".repeat(100);
@@ -1065,7 +1056,7 @@ async fn ids_can_be_uuids() {
     let mut config = Config::default();
     config.id_format = IdFormat::Uuid;
     let (peer, mut raw) = Raw::serve(Router::new(), config);
-    let call = peer.call::<_, i64>("m", ()).into_future();
+    let call = peer.call::<i64>("m", ()).into_future();
     let answer = async {
         let id = raw.json().await["id"].clone();
         assert_eq!(id.as_str().unwrap().len(), 36);
@@ -1108,12 +1099,12 @@ async fn a_spawned_method_leaves_the_connection_free() {
     let (peer, _server) = Peer::pair(Router::new(), router);
     let spinning = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, ()>("spin", ()).await }
+        async move { peer.call::<()>("spin", ()).await }
     });
     while peer.stats().pending == 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
+    assert_eq!(peer.call::<i64>("add", (1, 2)).await.unwrap(), 3);
     spins.store(1, Ordering::SeqCst);
     spinning.await.unwrap().unwrap();
 }
@@ -1127,7 +1118,7 @@ async fn notifications_of_a_batch_are_counted_when_they_are_sent() {
     assert_eq!(peer.stats().notifications, 0);
     batch.send().await.unwrap();
     assert_eq!(peer.stats().notifications, 2);
-    peer.call::<_, i64>("add", (1, 2)).await.unwrap();
+    peer.call::<i64>("add", (1, 2)).await.unwrap();
     assert_eq!(server.stats().notifications_served, 2);
 }
 
@@ -1321,7 +1312,7 @@ async fn calls_that_are_made_at_once_are_one_send() {
     let (peer, frame, sends) = ByHand::start(Router::new());
     for _ in 0..128 {
         let peer = peer.clone();
-        tokio::spawn(async move { while peer.call::<_, i64>("next", ()).await.is_ok() {} });
+        tokio::spawn(async move { while peer.call::<i64>("next", ()).await.is_ok() {} });
     }
     for _ in 0..2 {
         let (counts, calls) = messages_sent(&sends).await;
@@ -1342,7 +1333,7 @@ async fn a_side_that_stops_reading_amid_a_burst_is_waited_for() {
     config.limits.queue = 8;
     let (peer, frame, sends, stuck) = ByHand::start_with(calculator(), config);
     let caller = peer.clone();
-    let waiting = tokio::spawn(async move { caller.call::<_, i64>("never", ()).await });
+    let waiting = tokio::spawn(async move { caller.call::<i64>("never", ()).await });
     assert_eq!(messages_sent(&sends).await.0, [1]);
     let burst = |count| {
         for _ in 0..count {
@@ -1392,7 +1383,7 @@ fn a_waker_may_call_back_when_it_is_dropped() {
                 std::future::pending::<Result<(), caudal::JsonRpcError>>()
             });
             let (peer, _server) = Peer::pair(Router::new(), router);
-            let mut call = std::pin::pin!(peer.call::<_, ()>("wait", ()).into_future());
+            let mut call = std::pin::pin!(peer.call::<()>("wait", ()).into_future());
             {
                 let waker = Waker::from(Arc::new(Own(peer.clone())));
                 assert!(
@@ -1447,7 +1438,7 @@ async fn a_ceiling_below_the_timeout_is_one() {
     let (peer, _server) = Peer::pair_with(Router::new(), router, &with_dialect(Dialect::lsp()));
     let begun = Instant::now();
     let call = peer
-        .call::<_, ()>("never", ())
+        .call::<()>("never", ())
         .timeout(Duration::from_secs(2))
         .extend_on_progress("t", Duration::from_secs(1));
     assert!(matches!(call.await, Err(CallError::Timeout)));
@@ -1458,7 +1449,7 @@ async fn a_ceiling_below_the_timeout_is_one() {
 async fn progress_moves_the_calls_of_its_token_and_no_other() {
     let (peer, mut raw) = Raw::serve(Router::new(), with_dialect(Dialect::lsp()));
     let call = |token: &'static str| {
-        peer.call::<_, u64>("slow", ())
+        peer.call::<u64>("slow", ())
             .timeout(Duration::from_millis(100))
             .extend_on_progress(token, Duration::from_secs(2))
     };

@@ -382,7 +382,7 @@ async fn calls_made_without_a_connection_are_sent_with_the_next_one_after() {
     let (peer, mut told) = lost(&mut puppet).await;
     let waiting = call(&peer, "a");
     let mut batch = peer.batch();
-    let in_batch = batch.call::<_, Value>("b", ()).unwrap();
+    let in_batch = batch.call::<Value>("b", ()).unwrap();
     within(batch.send()).await.unwrap();
     eventually("both wait", || peer.stats().pending == 2).await;
     puppet.come_back().await;
@@ -471,7 +471,7 @@ async fn the_last_try_ends_it_with_the_reason() {
     assert!(error.source().unwrap().to_string().contains("refused"));
     let error = within(waiting).await.unwrap().unwrap_err();
     assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
-    let error = peer.call::<_, ()>("x", ()).await.unwrap_err();
+    let error = peer.call::<()>("x", ()).await.unwrap_err();
     assert!(matches!(error, CallError::AlreadyClosed(_)));
 }
 
@@ -481,7 +481,7 @@ async fn time_runs_out_without_a_connection_too() {
     let mut puppet = Puppet::new().await;
     let (peer, _told) = lost(&mut puppet).await;
     for limit in [50, 200] {
-        let call = peer.call::<_, ()>("x", ()).timeout(ms(limit));
+        let call = peer.call::<()>("x", ()).timeout(ms(limit));
         let error = within(call).await.unwrap_err();
         assert!(matches!(error, CallError::Timeout), "{error:?}");
     }
@@ -492,9 +492,9 @@ async fn time_runs_out_without_a_connection_too() {
 async fn a_call_that_was_given_up_before_it_was_sent_is_never_sent() {
     let mut puppet = Puppet::new().await;
     let (peer, mut told) = lost(&mut puppet).await;
-    let call = peer.call::<_, ()>("timed_out", ()).timeout(ms(50));
+    let call = peer.call::<()>("timed_out", ()).timeout(ms(50));
     within(call).await.unwrap_err();
-    let dropped = peer.call::<_, ()>("dropped", ()).into_future();
+    let dropped = peer.call::<()>("dropped", ()).into_future();
     tokio::time::timeout(ms(50), dropped).await.unwrap_err();
     puppet.come_back().await;
     let mut line = puppet.accept().await;
@@ -518,7 +518,7 @@ async fn a_call_that_was_given_up_leaves_its_room_to_others() {
     for times_out in [true, false] {
         let (calls, large) = (peer.clone(), large.clone());
         let large = tokio::spawn(async move {
-            let call = calls.call::<_, ()>("large", (large,)).timeout(ms(500));
+            let call = calls.call::<()>("large", (large,)).timeout(ms(500));
             call.await
         });
         while peer.stats().pending == 0 {
@@ -551,7 +551,7 @@ async fn calls_that_stay_are_sent_whole_when_others_are_given_up() {
     for number in 0..60 {
         let of = |method, limit| {
             let peer = peer.clone();
-            let call = async move { peer.call::<_, ()>(method, (number,)).timeout(limit).await };
+            let call = async move { peer.call::<()>(method, (number,)).timeout(limit).await };
             tokio::spawn(call)
         };
         match number % 3 {
@@ -701,7 +701,7 @@ async fn the_time_of_a_repeated_call_runs_out_on_the_new_connection() {
     let waiting = tokio::spawn({
         let peer = peer.clone();
         async move {
-            peer.call::<_, Value>("x", ())
+            peer.call::<Value>("x", ())
                 .idempotent()
                 .timeout(ms(600))
                 .await
@@ -793,7 +793,7 @@ async fn a_gap_counts_only_calls_that_may_have_run() {
     let puppet = Puppet::new().await;
     let (peer, line, mut told) = linked(&puppet).await;
     let mut batch = peer.batch();
-    let reply = batch.call::<_, ()>("x", ()).unwrap();
+    let reply = batch.call::<()>("x", ()).unwrap();
     drop(line);
     let _line = puppet.accept().await;
     let gap = within(told.recv()).await.unwrap();
@@ -834,11 +834,11 @@ async fn a_batch_begun_before_a_gap_was_not_sent() {
     let puppet = Puppet::new().await;
     let (peer, line, mut told) = linked(&puppet).await;
     let mut batch = peer.batch();
-    let one = batch.call::<_, ()>("x", ()).unwrap();
+    let one = batch.call::<()>("x", ()).unwrap();
     drop(line);
     let _line = puppet.accept().await;
     within(told.recv()).await.unwrap();
-    let two = batch.call::<_, ()>("y", ()).unwrap();
+    let two = batch.call::<()>("y", ()).unwrap();
     let sent = within(batch.send()).await;
     for ended in [sent, within(one).await, within(two).await] {
         let error = ended.unwrap_err();

@@ -231,7 +231,7 @@ async fn a_hundred_connections_are_served_at_once() {
     let tasks: Vec<_> = peers
         .iter()
         .cloned()
-        .map(|peer| tokio::spawn(async move { peer.call::<_, ()>("meet", ()).await }))
+        .map(|peer| tokio::spawn(async move { peer.call::<()>("meet", ()).await }))
         .collect();
     for task in tasks {
         within(task).await.unwrap().unwrap();
@@ -304,7 +304,7 @@ async fn a_server_counts_calls_that_fail_with_their_connection() {
     let peer = server.peers().remove(0);
     let asks = || {
         let peer = peer.clone();
-        tokio::spawn(async move { peer.call::<_, ()>("x", ()).await })
+        tokio::spawn(async move { peer.call::<()>("x", ()).await })
     };
     let (waits, given_up) = (asks(), asks());
     eventually("they wait", || server.stats().pending == 2).await;
@@ -323,8 +323,8 @@ async fn a_client_counts_what_it_does() {
     let server = server(&Seen::default()).await;
     let peer = connect(server.endpoint()).await.unwrap();
     add(&peer).await.unwrap();
-    within(peer.call::<_, ()>("fail", ())).await.unwrap_err();
-    let late = peer.call::<_, u64>("slow", (100,)).timeout(ms(20));
+    within(peer.call::<()>("fail", ())).await.unwrap_err();
+    let late = peer.call::<u64>("slow", (100,)).timeout(ms(20));
     assert!(matches!(within(late).await, Err(CallError::Timeout)));
     peer.notify("note", ()).await.unwrap();
     eventually("the answer came", || peer.stats().late_replies == 1).await;
@@ -365,7 +365,7 @@ async fn a_server_tells_all_its_peers() {
     assert_eq!(heard, [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)]);
     let mut numbers = Vec::new();
     for peer in server.peers() {
-        numbers.push(within(peer.call::<_, i32>("number", ())).await.unwrap());
+        numbers.push(within(peer.call::<i32>("number", ())).await.unwrap());
     }
     numbers.sort_unstable();
     assert_eq!(numbers, [0, 1, 2, 3, 4]);
@@ -403,7 +403,7 @@ async fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest() {
     say(&mut raw, r#"{"jsonrpc":"2.0","id":1,"method":"held"}"#).await;
     let call = {
         let peer = peer.clone();
-        tokio::spawn(async move { peer.call::<_, u64>("held", ()).await })
+        tokio::spawn(async move { peer.call::<u64>("held", ()).await })
     };
     eventually("both run", || seen.started.load(SeqCst) == 2).await;
     let idle = connect(server.endpoint()).await.unwrap();
@@ -440,9 +440,7 @@ async fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest() {
         answer["error"],
         json!({ "code": -32010, "message": "Server is shutting down" })
     );
-    let error = within(peer.call::<_, i64>("add", (1, 2)))
-        .await
-        .unwrap_err();
+    let error = within(peer.call::<i64>("add", (1, 2))).await.unwrap_err();
     assert!(matches!(error, CallError::Remote(error) if error.code == ErrorCode::SHUTTING_DOWN));
 
     seen.gate.add_permits(2);
@@ -498,7 +496,7 @@ async fn a_handler_that_runs_may_still_ask_its_caller_while_the_server_shuts_dow
     let server = server(&Seen::default()).await;
     let router = Router::new().method("answer", || Ok(42));
     let peer = connect(server.endpoint()).router(router).await.unwrap();
-    let call = tokio::spawn(async move { peer.call::<_, i64>("ask_later", (200,)).await });
+    let call = tokio::spawn(async move { peer.call::<i64>("ask_later", (200,)).await });
     eventually("it runs", || server.stats().in_flight == 1).await;
     within(server.shutdown(Duration::from_secs(10))).await;
     assert_eq!(within(call).await.unwrap().unwrap(), 42);
@@ -510,7 +508,7 @@ async fn what_is_not_done_at_the_deadline_is_cancelled() {
     let seen = Seen::default();
     let server = server(&seen).await;
     let peer = connect(server.endpoint()).await.unwrap();
-    let call = tokio::spawn(async move { peer.call::<_, ()>("hang", ()).await });
+    let call = tokio::spawn(async move { peer.call::<()>("hang", ()).await });
     eventually("it runs", || seen.started.load(SeqCst) == 1).await;
     within(server.shutdown(ms(300))).await;
     eventually("cancelled", || seen.dropped.load(SeqCst) == 1).await;
@@ -528,7 +526,7 @@ async fn a_second_shutdown_may_be_more_impatient() {
     let seen = Seen::default();
     let server = server(&seen).await;
     let peer = connect(server.endpoint()).await.unwrap();
-    let call = tokio::spawn(async move { peer.call::<_, ()>("hang", ()).await });
+    let call = tokio::spawn(async move { peer.call::<()>("hang", ()).await });
     eventually("it runs", || seen.started.load(SeqCst) == 1).await;
     let patient = tokio::spawn({
         let server = server.clone();
@@ -656,7 +654,7 @@ async fn every_call_that_waits_fails_when_the_connection_ends() {
         let calls: Vec<_> = (0..50)
             .map(|_| {
                 let peer = peer.clone();
-                tokio::spawn(async move { peer.call::<_, ()>("hang", ()).await })
+                tokio::spawn(async move { peer.call::<()>("hang", ()).await })
             })
             .collect();
         eventually("all wait", || seen.started.load(SeqCst) == started).await;
@@ -684,7 +682,7 @@ async fn nothing_can_be_done_with_a_closed_connection() {
     peer.close();
     // At once, not only when it has ended.
     for _ in 0..2 {
-        let error = peer.call::<_, i64>("add", (1, 2)).await.unwrap_err();
+        let error = peer.call::<i64>("add", (1, 2)).await.unwrap_err();
         assert!(matches!(&error, CallError::AlreadyClosed(reason) if reason.is_local()));
         assert!(!error.may_have_run() && error.is_fatal());
         let error = peer.notify("note", ()).await.unwrap_err();
@@ -700,7 +698,7 @@ async fn nothing_can_be_done_with_a_closed_connection() {
         ));
         let mut batch = peer.batch();
         assert!(matches!(
-            batch.call::<_, ()>("add", ()),
+            batch.call::<()>("add", ()),
             Err(CallError::AlreadyClosed(_))
         ));
         batch.notify("note", ()).unwrap();
@@ -715,7 +713,7 @@ async fn nothing_can_be_done_with_a_closed_connection() {
     add(&peer).await.unwrap();
     server.peers()[0].close();
     within(peer.closed()).await;
-    let error = peer.call::<_, i64>("add", (1, 2)).await.unwrap_err();
+    let error = peer.call::<i64>("add", (1, 2)).await.unwrap_err();
     assert!(matches!(&error, CallError::AlreadyClosed(reason) if reason.is_remote()));
     peer.close();
     assert!(within(peer.closed()).await.is_remote());
@@ -764,7 +762,7 @@ async fn what_was_sent_before_the_last_handle_is_dropped_arrives() {
 async fn a_client_that_shuts_down_finishes_what_it_serves() {
     let router = Router::new().method("start", |cx: Context| async move {
         let peer = cx.peer().clone();
-        tokio::spawn(async move { peer.call::<_, u64>("work", ()).await });
+        tokio::spawn(async move { peer.call::<u64>("work", ()).await });
         Ok(())
     });
     let server = serve(ANY, router).await.unwrap();
@@ -780,7 +778,7 @@ async fn a_client_that_shuts_down_finishes_what_it_serves() {
     };
     let client = Router::new().method("work", work);
     let peer = connect(server.endpoint()).router(client).await.unwrap();
-    within(peer.call::<_, ()>("start", ())).await.unwrap();
+    within(peer.call::<()>("start", ())).await.unwrap();
     eventually("it works", || peer.stats().in_flight == 1).await;
     let reason = within(peer.shutdown(Duration::from_secs(5))).await;
     assert!(reason.is_local());
@@ -794,7 +792,7 @@ async fn a_client_that_shuts_down_waits_for_its_answers() {
     let peer = connect(server.endpoint()).await.unwrap();
     let call = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, u64>("slow", (200,)).await }
+        async move { peer.call::<u64>("slow", (200,)).await }
     });
     eventually("it runs", || seen.started.load(SeqCst) == 1).await;
     within(peer.shutdown(Duration::from_secs(5))).await;
@@ -819,8 +817,7 @@ async fn who_chose_to_finish_does_so_when_the_connection_ends() {
     config.drain_timeout = ms(200);
     let server = serve(ANY, router).config(config).await.unwrap();
     let peer = connect(server.endpoint()).await.unwrap();
-    let call =
-        tokio::spawn(async move { peer.call::<_, ()>("stubborn", ()).timeout(ms(100)).await });
+    let call = tokio::spawn(async move { peer.call::<()>("stubborn", ()).timeout(ms(100)).await });
     within(call).await.unwrap().unwrap_err();
     eventually("it has finished", || seen.notes.load(SeqCst) == 1).await;
     eventually("gone", || server.connections() == 0).await;

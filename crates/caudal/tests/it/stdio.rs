@@ -425,7 +425,7 @@ async fn the_reason_says_how_a_child_ended() {
         .await
         .unwrap();
     assert_eq!(peer.remote(), Some("cmd:sh"));
-    let error = within(peer.call::<_, ()>("x", ())).await.unwrap_err();
+    let error = within(peer.call::<()>("x", ())).await.unwrap_err();
     let CallError::Closed(reason) = error else {
         panic!("{error:?}");
     };
@@ -452,7 +452,7 @@ async fn a_child_that_reads_no_more_says_why_in_the_end() {
         .await
         .unwrap();
     tokio::time::sleep(ms(100)).await;
-    let error = within(peer.call::<_, ()>("x", ())).await.unwrap_err();
+    let error = within(peer.call::<()>("x", ())).await.unwrap_err();
     let CallError::Closed(reason) = error else {
         panic!("{error:?}");
     };
@@ -464,7 +464,7 @@ async fn a_call_to_a_child_that_reads_no_more_and_lives_on_fails() {
     let deaf = connect("cmd:sh -c 'exec 0<&-; sleep 60'");
     let peer = deaf.grace(ms(100)).await.unwrap();
     tokio::time::sleep(ms(100)).await;
-    let call = peer.call::<_, ()>("x", ()).timeout(Duration::ZERO);
+    let call = peer.call::<()>("x", ()).timeout(Duration::ZERO);
     let error = within(call).await.unwrap_err();
     let CallError::Closed(reason) = error else {
         panic!("{error:?}");
@@ -663,7 +663,7 @@ fn what_a_process_has_inherited_is_free_when_it_is_killed() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         return runtime.block_on(async {
             let peer = Peer::start(spawn("exec cat", Stderr::Discard), Router::new());
-            peer.call::<_, ()>("x", ()).await.unwrap_err();
+            peer.call::<()>("x", ()).await.unwrap_err();
             eprintln!("it runs");
             std::future::pending().await
         });
@@ -700,7 +700,7 @@ async fn a_child_that_goes_on_without_input_is_made_to_end() {
         let pids = members(&scratch).await;
         peer.close();
         // Callers do not wait for that.
-        let error = within(peer.call::<_, ()>("x", ())).await.unwrap_err();
+        let error = within(peer.call::<()>("x", ())).await.unwrap_err();
         assert!(matches!(error, CallError::AlreadyClosed(_)));
         let reason = within(peer.closed()).await;
         assert!(reason.is_local());
@@ -725,7 +725,7 @@ async fn a_child_that_closes_its_output_is_made_to_end() {
     let peer = connect("cmd:sh -c 'exec 1>&-; while :; do sleep 0.1; done'")
         .await
         .unwrap();
-    let error = within(peer.call::<_, ()>("x", ())).await.unwrap_err();
+    let error = within(peer.call::<()>("x", ())).await.unwrap_err();
     let CallError::Closed(reason) = error else {
         panic!("{error:?}");
     };

@@ -92,7 +92,7 @@ async fn clients_with_a_certificate_speak_over_tls() {
         assert_eq!(sum, 3, "{kind:?}");
         within(peer.notify("note", (kind.1,))).await.unwrap();
         assert_eq!(within(site.notes.recv()).await.unwrap(), kind.1);
-        let doubled = within(peer.call::<_, i64>("ask", (21,))).await;
+        let doubled = within(peer.call::<i64>("ask", (21,))).await;
         match kind {
             // A POST that stands alone has no way back.
             ("https", "") => drop(doubled.unwrap_err()),
@@ -123,9 +123,7 @@ async fn clients_without_a_certificate_of_the_right_root_are_refused() {
                 Ok(peer) => {
                     assert_eq!(kind, ("https", ""));
                     let _ = within(peer.notify("note", ("no",))).await;
-                    let error = within(peer.call::<_, i64>("add", (1, 2)))
-                        .await
-                        .unwrap_err();
+                    let error = within(peer.call::<i64>("add", (1, 2))).await.unwrap_err();
                     assert!(matches!(error, CallError::Closed(_)), "{error:?}");
                 }
             }

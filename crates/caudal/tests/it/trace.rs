@@ -122,7 +122,7 @@ async fn it_is_neither_read_nor_written_by_default() {
         assert_eq!(result(&world.raw.json().await[0]), &Value::Null);
     }
     let trace = trace();
-    let call = world.peer.call::<_, ()>("m", json!({"a": 1}));
+    let call = world.peer.call::<()>("m", json!({"a": 1}));
     let (called, line) = tokio::join!(call.trace(&trace), async {
         let line = world.raw.line().await;
         world
@@ -462,14 +462,10 @@ async fn what_a_call_cannot_send_is_an_error_all_the_same() {
     for place in BOTH {
         let (peer, _other) = Peer::pair_with(Router::new(), Router::new(), &at(place));
         let trace = trace();
-        let scalar = peer.call::<_, ()>("m", 7).trace(&trace).await.unwrap_err();
+        let scalar = peer.call::<()>("m", 7).trace(&trace).await.unwrap_err();
         assert!(matches!(scalar, CallError::Encode(_)), "{scalar:?}");
         let map = std::collections::HashMap::from([((1, 2), 3)]);
-        let keys = peer
-            .call::<_, ()>("m", map)
-            .trace(&trace)
-            .await
-            .unwrap_err();
+        let keys = peer.call::<()>("m", map).trace(&trace).await.unwrap_err();
         assert!(matches!(keys, CallError::Encode(_)), "{keys:?}");
     }
 }
@@ -481,7 +477,7 @@ async fn a_handler_passes_it_on() {
         let relay = Router::new().method("relay", |cx: Context| async move {
             Ok(cx
                 .peer()
-                .call::<_, Value>("name", ())
+                .call::<Value>("name", ())
                 .trace(cx.trace())
                 .await?)
         });

@@ -306,19 +306,19 @@ async fn calls_notifications_batches_and_errors_pass_every_transport() {
         let sum: i64 = within(peer.call("add", (1, 2))).await.unwrap();
         assert_eq!(sum, 3);
         peer.notify("update", (1, 2)).await.unwrap();
-        let failed = within(peer.call::<_, ()>("fail", ())).await.unwrap_err();
+        let failed = within(peer.call::<()>("fail", ())).await.unwrap_err();
         let failed = remote(failed);
         assert_eq!(
             (failed.code.get(), &*failed.message),
             (1001, "failed on purpose")
         );
         assert_eq!(failed.data, Some(json!({ "why": "test" })));
-        let unknown = within(peer.call::<_, ()>("nope", ())).await.unwrap_err();
+        let unknown = within(peer.call::<()>("nope", ())).await.unwrap_err();
         assert_eq!(remote(unknown).code, -32601);
         let mut batch = peer.batch();
-        let slow = batch.call::<_, u64>("slow", json!({ "ms": 20 })).unwrap();
-        let fast = batch.call::<_, i64>("add", (3, 4)).unwrap();
-        let bad = batch.call::<_, i64>("add", ("x",)).unwrap();
+        let slow = batch.call::<u64>("slow", json!({ "ms": 20 })).unwrap();
+        let fast = batch.call::<i64>("add", (3, 4)).unwrap();
+        let bad = batch.call::<i64>("add", ("x",)).unwrap();
         batch.notify("update", (1,)).unwrap();
         within(batch.send()).await.unwrap();
         assert_eq!(within(fast).await.unwrap(), 7);
@@ -348,7 +348,7 @@ async fn a_handler_calls_back_over_every_transport() {
             continue;
         }
         let (peer, _keep) = peer(kind, framing, echo()).await;
-        let calls = (0..20).map(|n| peer.call::<_, Value>("mirror", (n,)).into_future());
+        let calls = (0..20).map(|n| peer.call::<Value>("mirror", (n,)).into_future());
         for (n, call) in calls.enumerate() {
             assert_eq!(within(call).await.unwrap(), json!([n]));
         }
@@ -379,7 +379,7 @@ async fn large_messages_both_ways_at_once_do_not_block_each_other() {
         println!("{kind:?} {framing:?}");
         let (peer, _keep) = peer(kind, framing, Router::new()).await;
         let five = async {
-            let echo = || peer.call::<_, Value>("echo", &big).into_future();
+            let echo = || peer.call::<Value>("echo", &big).into_future();
             tokio::join!(echo(), echo(), echo(), echo(), echo())
         };
         let five = within(five).await;
@@ -615,9 +615,9 @@ async fn an_answer_that_is_too_large_for_its_caller_does_not_end_the_connection(
         println!("{kind:?} {framing:?}");
         let (peer, _keep) = peer(kind, framing, Router::new()).await;
         let other = peer
-            .call::<_, u64>("slow", json!({ "ms": 300 }))
+            .call::<u64>("slow", json!({ "ms": 300 }))
             .timeout(Duration::ZERO);
-        let large = peer.call::<_, String>("repeat", ("x", 3_000_000));
+        let large = peer.call::<String>("repeat", ("x", 3_000_000));
         let large = large.timeout(Duration::ZERO);
         let (other, large) = within(async { tokio::join!(other, large) }).await;
         let error = large.unwrap_err();
@@ -625,7 +625,7 @@ async fn an_answer_that_is_too_large_for_its_caller_does_not_end_the_connection(
         assert_eq!(error.to_string(), "the answer is larger than 1048576 bytes");
         assert!(!error.is_fatal() && error.may_have_run());
         assert_eq!(other.unwrap(), 300);
-        assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+        assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
         let stats = peer.stats();
         assert_eq!((stats.invalid, stats.calls_failed), (1, 1));
     }
@@ -644,10 +644,10 @@ async fn the_answer_of_a_child_may_be_too_large_too() {
         };
         let endpoint = Endpoint::command(conformance(), [argument]).with_framing(framing);
         let peer = connect(endpoint).config(config.clone()).await.unwrap();
-        let call = peer.call::<_, Value>("echo", ["x".repeat(100_000)]);
+        let call = peer.call::<Value>("echo", ["x".repeat(100_000)]);
         let error = within(call).await.unwrap_err();
         assert!(is_too_large(&error, 1_000), "{error:?}");
-        assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+        assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
     }
 }
 
@@ -701,8 +701,8 @@ async fn the_answers_to_a_batch_that_are_too_large_together_end_what_can_be_seen
         println!("{kind:?} {framing:?}");
         let (peer, _keep) = peer(kind, framing, Router::new()).await;
         let mut batch = peer.batch();
-        let sum = batch.call::<_, i64>("add", (1, 2)).unwrap();
-        let large = batch.call::<_, String>("repeat", ("x", 3_000_000)).unwrap();
+        let sum = batch.call::<i64>("add", (1, 2)).unwrap();
+        let large = batch.call::<String>("repeat", ("x", 3_000_000)).unwrap();
         within(batch.send()).await.unwrap();
         for error in [
             within(sum).await.unwrap_err(),
@@ -710,7 +710,7 @@ async fn the_answers_to_a_batch_that_are_too_large_together_end_what_can_be_seen
         ] {
             assert!(is_too_large(&error, 1 << 20), "{error:?}");
         }
-        assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+        assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
     }
 }
 
@@ -768,7 +768,7 @@ async fn ipv6_and_names_are_served_too() {
         let text = server.endpoint().to_string();
         assert!(text.starts_with(&format!("tcp://{host}:")), "{text}");
         let peer = connect(text).await.unwrap();
-        assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+        assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
     }
 }
 
@@ -788,7 +788,7 @@ async fn a_unix_socket_is_for_its_user_alone_and_gone_after_shutdown() {
     // Nothing else is left beside it.
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
     let peer = connect(server.endpoint()).await.unwrap();
-    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
     within(server.shutdown(Duration::from_secs(1))).await;
     eventually("removed", || !path.exists()).await;
     assert!(connect(Endpoint::unix(&path)).await.is_err());
@@ -825,7 +825,7 @@ async fn a_stale_socket_is_replaced() {
     let server = serve(Endpoint::unix(&path), methods()).await.unwrap();
     assert_eq!(mode(&path), 0o600);
     let peer = connect(server.endpoint()).await.unwrap();
-    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
 #[tokio::test]
@@ -847,7 +847,7 @@ async fn a_live_socket_is_not_replaced() {
     );
     // The first one goes on, and its path stays.
     let peer = connect(server.endpoint()).await.unwrap();
-    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
 #[tokio::test]
@@ -860,7 +860,7 @@ async fn a_path_that_another_server_has_taken_over_is_not_removed() {
     within(first.shutdown(Duration::from_secs(1))).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let peer = connect(Endpoint::unix(&path)).await.unwrap();
-    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
 #[tokio::test]
@@ -945,7 +945,7 @@ async fn only_loopback_is_served_unless_asked() {
     let text = server.endpoint().to_string();
     let port = text.strip_prefix("tcp://0.0.0.0:").unwrap();
     let peer = connect(format!("tcp://127.0.0.1:{port}")).await.unwrap();
-    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
 /// Proves: A84, A87
@@ -1072,7 +1072,7 @@ async fn a_framing_of_the_endpoint_is_used_by_both_sides() {
     let text = server.endpoint().to_string();
     assert!(text.ends_with("?framing=header"), "{text}");
     let peer = connect(text).await.unwrap();
-    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
     let mut socket = tcp(&server).await;
     let mut call = String::new();
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
@@ -1178,7 +1178,7 @@ async fn answers_before_a_write_fails(shuts_down: bool) {
     let calls: Vec<_> = (0..CALLS)
         .map(|_| {
             let peer = peer.clone();
-            tokio::spawn(async move { peer.call::<_, i64>("seven", ()).await })
+            tokio::spawn(async move { peer.call::<i64>("seven", ()).await })
         })
         .collect();
     eventually("the calls are sent", || heard.try_recv().is_ok()).await;

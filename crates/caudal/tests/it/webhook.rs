@@ -96,13 +96,13 @@ async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
     let peer = caudal::connect(&*url).config(config).webhook(&receiver);
     let peer = peer.await.unwrap();
     for size in [10_000, 3_000_000] {
-        let large = peer.call::<_, String>("large", (size,));
+        let large = peer.call::<String>("large", (size,));
         let error = large.timeout(Duration::from_secs(20)).await.unwrap_err();
         assert!(
             matches!(error, CallError::TooLarge { limit: 10_000 }),
             "{error:?}"
         );
-        assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
+        assert_eq!(peer.call::<i64>("add", (1, 2)).await.unwrap(), 3);
     }
 }
 

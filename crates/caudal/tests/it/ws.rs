@@ -45,7 +45,7 @@ fn router(log: &Log) -> Router {
         .method("down", |cx: Context, (n,): (u32,)| async move {
             match n {
                 0 => Ok(0),
-                n => Ok(cx.peer().call::<_, u32>("down", (n - 1,)).await? + 1),
+                n => Ok(cx.peer().call::<u32>("down", (n - 1,)).await? + 1),
             }
         })
         .method("hang", move || {
@@ -199,13 +199,13 @@ async fn calls_notifications_callbacks_and_batches_pass() {
         let there = router(&Log::default());
         let connecting = connect(&*self::url(&server, "ws")).router(there);
         let peer = within(connecting).await.unwrap();
-        assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
-        assert_eq!(within(peer.call::<_, u32>("down", (7,))).await.unwrap(), 7);
+        assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
+        assert_eq!(within(peer.call::<u32>("down", (7,))).await.unwrap(), 7);
         within(peer.notify("note", ("hello",))).await.unwrap();
         let mut batch = peer.batch();
-        let one = batch.call::<_, i64>("add", (3, 4)).unwrap();
+        let one = batch.call::<i64>("add", (3, 4)).unwrap();
         batch.notify("note", ("batch",)).unwrap();
-        let two = batch.call::<_, i64>("add", (5, 6)).unwrap();
+        let two = batch.call::<i64>("add", (5, 6)).unwrap();
         within(batch.send()).await.unwrap();
         assert_eq!(within(one).await.unwrap(), 7);
         assert_eq!(within(two).await.unwrap(), 11);
@@ -215,10 +215,7 @@ async fn calls_notifications_callbacks_and_batches_pass() {
         // And the other way round.
         eventually("one is left", || server.connections() == 1).await;
         let there = &server.peers()[0];
-        assert_eq!(
-            within(there.call::<_, i64>("add", (2, 2))).await.unwrap(),
-            4
-        );
+        assert_eq!(within(there.call::<i64>("add", (2, 2))).await.unwrap(), 4);
         server.shutdown(Duration::from_secs(5)).await;
     }
 }
@@ -498,7 +495,7 @@ async fn what_was_asked_before_a_goodbye_is_answered_before_it_is_said_back() {
 async fn a_clients_close_is_an_end_in_good_order() {
     let (server, _) = plain().await;
     let peer = client(&server).await;
-    within(peer.call::<_, i64>("add", (1, 2))).await.unwrap();
+    within(peer.call::<i64>("add", (1, 2))).await.unwrap();
     eventually("one is left", || server.connections() == 1).await;
     let there = server.peers().remove(0);
     peer.close();
@@ -525,7 +522,7 @@ async fn whoever_does_not_answer_a_ping_is_given_up() {
     // One who answers stays.
     let peer = client(&server).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
 #[tokio::test]
@@ -713,7 +710,7 @@ async fn a_token_lets_in() {
     options.token = Some("s3cret".into());
     let connecting = connect(&*url(&server, "ws")).http(options);
     let peer = within(connecting).await.unwrap();
-    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
 #[tokio::test]
@@ -744,13 +741,13 @@ async fn a_websocket_is_counted_while_it_lasts() {
     options.connections_per_address = 1;
     let (server, _) = start("ws://127.0.0.1:0/rpc", Config::default(), options).await;
     let peer = client(&server).await;
-    within(peer.call::<_, i64>("add", (1, 2))).await.unwrap();
+    within(peer.call::<i64>("add", (1, 2))).await.unwrap();
     eventually("one is left", || server.connections() == 1).await;
     assert!(within(connect(&*url(&server, "ws"))).await.is_err());
     peer.close();
     eventually("it is gone", || server.connections() == 0).await;
     let peer = client(&server).await;
-    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
 /// Runs a service as an application would, and returns its address.
@@ -783,7 +780,7 @@ async fn a_mounted_service_has_its_limit_and_its_end() {
     let http = caudal::http::Http::with(router, config, Options::default());
     let url = mount(http.clone()).await;
     let peer = within(connect(&*url)).await.unwrap();
-    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
     let refused = within(connect(&*url)).await.unwrap();
     let reason = within(refused.closed()).await;
     let text = reason.source().unwrap().to_string();
@@ -856,11 +853,11 @@ async fn a_lost_connection_is_made_again() {
     let peer = within(connecting).await.unwrap();
     let hanging = {
         let peer = peer.clone();
-        tokio::spawn(async move { peer.call::<_, ()>("hang", ()).await })
+        tokio::spawn(async move { peer.call::<()>("hang", ()).await })
     };
     eventually("it runs", || log.len() == 1).await;
     server.peers().iter().for_each(Peer::close);
     let lost = within(hanging).await.unwrap();
     assert!(matches!(lost, Err(CallError::Closed(_))), "{lost:?}");
-    assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }

@@ -100,7 +100,7 @@ fn a_reset_cancels_what_runs_and_frees_everything() {
         eventually("closed", || descriptors() == before).await;
         // And it goes on for others.
         let peer = connect(server.endpoint()).await.unwrap();
-        assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
+        assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
     });
 }
 
@@ -114,7 +114,7 @@ fn both_ends_of_a_tcp_connection_have_no_delay_and_keep_alive() {
     runtime.block_on(async {
         let server = serve("tcp://127.0.0.1:0", methods()).await.unwrap();
         let peer = connect(server.endpoint()).await.unwrap();
-        within(peer.call::<_, i64>("add", (1, 2))).await.unwrap();
+        within(peer.call::<i64>("add", (1, 2))).await.unwrap();
         let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
         let mut found = 0;
         for entry in fs::read_dir("/proc/self/fd").unwrap() {

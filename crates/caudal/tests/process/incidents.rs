@@ -46,7 +46,7 @@ async fn made_up_names_do_not_fill_the_log() {
     for name in 0..2_000 {
         for _ in 0..2 {
             let name = format!("made-up-{name}");
-            peer.call::<_, ()>(&name, ()).await.unwrap_err();
+            peer.call::<()>(&name, ()).await.unwrap_err();
         }
     }
     let logged = errors.0.load(Relaxed);

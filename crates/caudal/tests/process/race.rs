@@ -95,7 +95,7 @@ fn router() -> Router {
                     panic!("{ON_PURPOSE}")
                 }
                 4 => std::future::pending().await,
-                _ => Ok(cx.peer().call::<_, u64>("work", (kind - 5, ms)).await?),
+                _ => Ok(cx.peer().call::<u64>("work", (kind - 5, ms)).await?),
             }
         })
         .method("note", |(ms,): (u64,)| async move {
@@ -122,7 +122,7 @@ async fn call(peer: &Peer, tally: &Tally, mut random: Random) {
     let mut params = || (random.below(11), random.below(20));
     if alone {
         tally.made.fetch_add(1, SeqCst);
-        let call = peer.call::<_, u64>("work", params()).timeout(limit);
+        let call = peer.call::<u64>("work", params()).timeout(limit);
         return match timeout(patience, call.into_future()).await {
             Ok(outcome) => tally.count(&outcome),
             Err(_) => drop(tally.dropped.fetch_add(1, SeqCst)),
@@ -131,7 +131,7 @@ async fn call(peer: &Peer, tally: &Tally, mut random: Random) {
     let mut batch = peer.batch().timeout(limit);
     let mut replies = Vec::new();
     for _ in 0..3 {
-        match batch.call::<_, u64>("work", params()) {
+        match batch.call::<u64>("work", params()) {
             Ok(reply) => replies.push(reply),
             Err(error) => assert!(error.is_fatal(), "{error}"),
         }

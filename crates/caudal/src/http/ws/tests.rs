@@ -171,7 +171,7 @@ async fn sixty_four_calls_in_flight_are_answered_in_few_writes() {
         let calls: Vec<_> = (0..64_u32)
             .map(|n| {
                 let client = client.clone();
-                tokio::spawn(async move { client.call::<_, u32>("echo", (n,)).await })
+                tokio::spawn(async move { client.call::<u32>("echo", (n,)).await })
             })
             .collect();
         for (n, call) in calls.into_iter().enumerate() {

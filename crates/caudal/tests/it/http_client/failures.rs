@@ -222,7 +222,7 @@ async fn an_error_of_the_server_keeps_its_code_whatever_it_is() {
         });
         let (_served, peer) = pair(kind, router).await;
         for code in [-32_010, -32_011, -32_012, -32_013] {
-            let error = within(peer.call::<_, String>("fail", (code,)).into_future()).await;
+            let error = within(peer.call::<String>("fail", (code,)).into_future()).await;
             match error.unwrap_err() {
                 CallError::Remote(error) => assert_eq!(error.code, code, "{kind:?}"),
                 other => panic!("{kind:?}: {other:?}"),

@@ -44,7 +44,7 @@ async fn messages_come_by_polling_and_are_acknowledged() {
     assert_eq!(poll.line, "GET /rpc?a=b&cursor=2");
     let call = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, i64>("n", ()).await }
+        async move { peer.call::<i64>("n", ()).await }
     });
     let posted = fake.expect("POST").await;
     assert_eq!(posted.header("prefer"), Some("respond-async"));
@@ -112,7 +112,7 @@ async fn a_session_that_is_gone_ends() {
     let poll = fake.expect("GET").await;
     let call = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, i64>("n", ()).await }
+        async move { peer.call::<i64>("n", ()).await }
     });
     fake.expect("POST").await.accept();
     poll.answer("404 Not Found", "", "");
@@ -170,7 +170,7 @@ async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
         let poll = fake.expect("GET").await;
         let call = tokio::spawn({
             let peer = peer.clone();
-            async move { peer.call::<_, String>("n", ()).await }
+            async move { peer.call::<String>("n", ()).await }
         });
         let posted = fake.expect("POST").await;
         let id = posted.json()["id"].clone();

@@ -25,7 +25,7 @@ async fn calls_are_answered() {
         let (_server, peer) = pair(kind, router, Router::new()).await;
         let calls = (0..32).map(|n| {
             let peer = peer.clone();
-            tokio::spawn(async move { (n, peer.call::<_, i64>("add", (n, 1)).await.unwrap()) })
+            tokio::spawn(async move { (n, peer.call::<i64>("add", (n, 1)).await.unwrap()) })
         });
         for call in calls.collect::<Vec<_>>() {
             let (n, sum) = call.await.unwrap();
@@ -45,8 +45,8 @@ async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
             });
         let (_server, peer) = pair(kind, router, Router::new()).await;
         for size in [1_500_000, 3_000_000] {
-            let other = peer.call::<_, i64>("slow", ()).timeout(Duration::ZERO);
-            let large = peer.call::<_, String>("large", (size,));
+            let other = peer.call::<i64>("slow", ()).timeout(Duration::ZERO);
+            let large = peer.call::<String>("large", (size,));
             let large = large.timeout(Duration::ZERO);
             let both = async { tokio::join!(other, large) };
             let (other, large) = within(both).await;
@@ -57,7 +57,7 @@ async fn an_answer_that_is_too_large_ends_its_call_and_no_other() {
             );
             assert_eq!(other.unwrap(), 7, "{kind}");
         }
-        assert_eq!(peer.call::<_, i64>("slow", ()).await.unwrap(), 7, "{kind}");
+        assert_eq!(peer.call::<i64>("slow", ()).await.unwrap(), 7, "{kind}");
     }
 }
 
@@ -80,7 +80,7 @@ async fn handlers_call_back_and_notifications_come_in_order() {
             });
         let (_server, peer) = pair(kind, router, own).await;
         assert_eq!(
-            peer.call::<_, i64>("count", (100,)).await.unwrap(),
+            peer.call::<i64>("count", (100,)).await.unwrap(),
             200,
             "{kind}"
         );
@@ -95,7 +95,7 @@ async fn a_session_ends_at_both_ends() {
     for kind in ["#sse", "#poll"] {
         let router = Router::new().method("ping", || Ok(1));
         let (server, peer) = pair(kind, router, Router::new()).await;
-        assert_eq!(peer.call::<_, i64>("ping", ()).await.unwrap(), 1);
+        assert_eq!(peer.call::<i64>("ping", ()).await.unwrap(), 1);
         let mut open = server.peers();
         open.retain(|peer| !peer.state().is_closed());
         let [there] = &open[..] else {
@@ -124,7 +124,7 @@ async fn the_header_of_sessions_may_have_another_name() {
         let double = Router::new().method("double", |(n,): (i64,)| Ok(n * 2));
         let connect = caudal::connect(&*url).router(double);
         let peer = connect.http(client.clone()).await.unwrap();
-        let ask = peer.call::<_, i64>("ask", (21,));
+        let ask = peer.call::<i64>("ask", (21,));
         assert_eq!(
             ask.timeout(Duration::from_secs(30)).await.unwrap(),
             42,

@@ -41,13 +41,13 @@ async fn calls_notifications_and_batches_are_single_requests() {
     });
     let server = serve(router).await;
     let peer = connect(&server.endpoint().to_string()).await;
-    assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
+    assert_eq!(peer.call::<i64>("add", (1, 2)).await.unwrap(), 3);
     peer.notify("tell", ("one",)).await.unwrap();
     assert_eq!(heard.recv().await.unwrap(), "one");
     let mut batch = peer.batch();
-    let one = batch.call::<_, i64>("add", (1, 2)).unwrap();
-    let two = batch.call::<_, i64>("nothing", ()).unwrap();
-    let three = batch.call::<_, i64>("add", (3, 4)).unwrap();
+    let one = batch.call::<i64>("add", (1, 2)).unwrap();
+    let two = batch.call::<i64>("nothing", ()).unwrap();
+    let three = batch.call::<i64>("add", (3, 4)).unwrap();
     batch.notify("tell", ("two",)).unwrap();
     batch.send().await.unwrap();
     assert_eq!(one.await.unwrap(), 3);
@@ -72,7 +72,7 @@ async fn sixty_four_calls_run_at_once() {
     for _ in 0..3 {
         let calls = (0..64).map(|n| {
             let peer = peer.clone();
-            tokio::spawn(async move { (n, peer.call::<_, usize>("meet", (n,)).await.unwrap()) })
+            tokio::spawn(async move { (n, peer.call::<usize>("meet", (n,)).await.unwrap()) })
         });
         for call in calls.collect::<Vec<_>>() {
             let (sent, received) = call.await.unwrap();
@@ -90,7 +90,7 @@ async fn no_more_connections_are_made_than_allowed_and_order_is_kept() {
     let calls: Vec<_> = (0..6)
         .map(|n| {
             let peer = peer.clone();
-            tokio::spawn(async move { peer.call::<_, i64>("n", (n,)).await })
+            tokio::spawn(async move { peer.call::<i64>("n", (n,)).await })
         })
         .collect();
     let mut waiting = vec![fake.next().await, fake.next().await];
@@ -133,20 +133,20 @@ async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
     let server = serve(router).await;
     let peer = connect_with(&server.endpoint().to_string(), 1).await;
     let timed = peer
-        .call::<_, ()>("wait", ())
+        .call::<()>("wait", ())
         .timeout(Duration::from_millis(50));
     assert!(matches!(timed.await, Err(CallError::Timeout)));
     running.recv().await.unwrap();
     gone.recv().await.unwrap();
     let dropped = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, ()>("wait", ()).await }
+        async move { peer.call::<()>("wait", ()).await }
     });
     running.recv().await.unwrap();
     dropped.abort();
     gone.recv().await.unwrap();
     // The only connection is free again.
-    assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
+    assert_eq!(peer.call::<i64>("add", (1, 2)).await.unwrap(), 3);
 }
 
 #[tokio::test]
@@ -155,16 +155,16 @@ async fn a_call_that_is_given_up_while_it_waits_is_never_sent() {
     let peer = connect_with(&fake.url(""), 1).await;
     let first = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, i64>("first", ()).await }
+        async move { peer.call::<i64>("first", ()).await }
     });
     let asked = fake.next().await;
     let late = peer
-        .call::<_, ()>("late", ())
+        .call::<()>("late", ())
         .timeout(Duration::from_millis(50));
     assert!(matches!(late.await, Err(CallError::Timeout)));
     let last = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, i64>("last", ()).await }
+        async move { peer.call::<i64>("last", ()).await }
     });
     asked.result("1");
     assert_eq!(first.await.unwrap().unwrap(), 1);
@@ -197,14 +197,14 @@ async fn a_server_may_go_and_come_back() {
     let server = serve(router()).await;
     let url = server.endpoint().to_string();
     let peer = connect(&url).await;
-    assert_eq!(peer.call::<_, i64>("add", (1, 2)).await.unwrap(), 3);
+    assert_eq!(peer.call::<i64>("add", (1, 2)).await.unwrap(), 3);
     server.shutdown(Duration::from_secs(5)).await;
     server.wait().await;
-    let error = peer.call::<_, i64>("add", (1, 2)).await.unwrap_err();
+    let error = peer.call::<i64>("add", (1, 2)).await.unwrap_err();
     assert!(matches!(error, CallError::AlreadyClosed(_)), "{error:?}");
     assert!(!error.may_have_run() && !error.is_fatal());
     let _server = caudal::serve(&*url, router()).await.unwrap();
-    assert_eq!(peer.call::<_, i64>("add", (3, 4)).await.unwrap(), 7);
+    assert_eq!(peer.call::<i64>("add", (3, 4)).await.unwrap(), 7);
 }
 
 #[tokio::test]
@@ -214,7 +214,7 @@ async fn a_connection_that_was_closed_while_idle_is_replaced() {
     for n in 0..3 {
         let call = tokio::spawn({
             let peer = peer.clone();
-            async move { peer.call::<_, i64>("n", ()).await }
+            async move { peer.call::<i64>("n", ()).await }
         });
         let asked = fake.next().await;
         assert_eq!(asked.connection, n);
@@ -240,7 +240,7 @@ async fn a_connection_that_was_idle_for_long_is_closed_and_not_used_again() {
     for (n, pause) in [(0, 0), (0, 120), (1, 120), (2, 0)] {
         let call = tokio::spawn({
             let peer = peer.clone();
-            async move { peer.call::<_, i64>("n", ()).await }
+            async move { peer.call::<i64>("n", ()).await }
         });
         let asked = fake.next().await;
         assert_eq!(asked.connection, n);
@@ -264,7 +264,7 @@ async fn a_lost_request_fails_its_call_is_not_repeated_and_the_peer_goes_on() {
     ] {
         let call = tokio::spawn({
             let peer = peer.clone();
-            async move { peer.call::<_, i64>("n", ()).await }
+            async move { peer.call::<i64>("n", ()).await }
         });
         let asked = fake.next().await;
         asked.raw(begun);
@@ -276,7 +276,7 @@ async fn a_lost_request_fails_its_call_is_not_repeated_and_the_peer_goes_on() {
         assert_eq!(is_strange, begun.starts_with("this"), "{error:?}");
         fake.silence().await;
     }
-    let call = tokio::spawn(async move { peer.call::<_, i64>("n", ()).await });
+    let call = tokio::spawn(async move { peer.call::<i64>("n", ()).await });
     fake.next().await.result("1");
     assert_eq!(call.await.unwrap().unwrap(), 1);
 }
@@ -291,7 +291,7 @@ async fn failed(
 ) -> CallError {
     let call = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, i64>("n", ()).await }
+        async move { peer.call::<i64>("n", ()).await }
     });
     fake.next().await.answer(status, headers, body);
     call.await.unwrap().unwrap_err()
@@ -371,7 +371,7 @@ async fn an_answer_at_the_limit_passes_and_one_past_it_does_not() {
     for (length, chunked) in [(1000, false), (1001, false), (1000, true), (1001, true)] {
         let call = tokio::spawn({
             let peer = peer.clone();
-            async move { peer.call::<_, String>("n", ()).await }
+            async move { peer.call::<String>("n", ()).await }
         });
         let asked = fake.next().await;
         let head = format!(
@@ -413,7 +413,7 @@ async fn a_response_may_be_events() {
     let peer = connect.http(options).await.unwrap();
     let call = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, i64>("n", ()).await }
+        async move { peer.call::<i64>("n", ()).await }
     });
     let asked = fake.next().await;
     asked.begin_events("");
@@ -427,7 +427,7 @@ async fn a_response_may_be_events() {
 
     let call = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, i64>("n", ()).await }
+        async move { peer.call::<i64>("n", ()).await }
     });
     let asked = fake.next().await;
     assert_eq!(asked.connection, 0);
@@ -474,7 +474,7 @@ async fn what_was_told_is_accepted_before_the_end_and_calls_are_not_waited_for()
     peer.notify("tell", ()).await.unwrap();
     let call = tokio::spawn({
         let peer = peer.clone();
-        async move { peer.call::<_, i64>("n", ()).await }
+        async move { peer.call::<i64>("n", ()).await }
     });
     let (told, asked) = (fake.next().await, fake.next().await);
     peer.close();
@@ -516,7 +516,7 @@ async fn a_notification_that_is_never_accepted_does_not_stay() {
     let asked = fake.next().await;
     asked.gone().await;
     let call = tokio::spawn(async move {
-        let call = peer.call::<_, i64>("n", ());
+        let call = peer.call::<i64>("n", ());
         call.timeout(Duration::from_secs(60)).await
     });
     fake.next().await.result("1");
@@ -530,13 +530,13 @@ async fn a_handler_that_calls_back_is_told_that_there_is_no_way() {
     let router = Router::new().method("back", move |ctx: Context| {
         counted.fetch_add(1, Relaxed);
         async move {
-            let back = ctx.peer().call::<_, i64>("n", ()).await;
+            let back = ctx.peer().call::<i64>("n", ()).await;
             Ok(matches!(back, Err(CallError::AlreadyClosed(_))))
         }
     });
     let server = serve(router).await;
     let peer = connect(&server.endpoint().to_string()).await;
-    assert!(peer.call::<_, bool>("back", ()).await.unwrap());
+    assert!(peer.call::<bool>("back", ()).await.unwrap());
     assert_eq!(calls.load(Relaxed), 1);
 }
 
@@ -594,7 +594,7 @@ async fn who_speaks_no_http_is_told_apart_from_nobody() {
     for pause in [0, 50] {
         let peer = connect(&url).await;
         tokio::time::sleep(Duration::from_millis(pause)).await;
-        let error = peer.call::<_, i64>("n", ()).await.unwrap_err();
+        let error = peer.call::<i64>("n", ()).await.unwrap_err();
         assert!(!error.is_fatal(), "{error:?}");
         assert!(
             chain(&error).ends_with("what the server says is not HTTP"),
@@ -644,7 +644,7 @@ async fn a_connection_whose_server_reads_no_more_is_replaced() {
     let peer = connect_with(&format!("http://127.0.0.1:{port}/"), 1).await;
     for _ in 0..2 {
         // More than sockets have room for.
-        let call = peer.call::<_, i64>("n", ("x".repeat(16 << 20),));
+        let call = peer.call::<i64>("n", ("x".repeat(16 << 20),));
         let error = within(call).await.unwrap_err();
         assert_eq!(response(error).status, 413);
     }

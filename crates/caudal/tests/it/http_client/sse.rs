@@ -530,7 +530,7 @@ async fn events_that_are_left_open_do_not_keep_others_waiting() {
     let patient = |method: &'static str| {
         let peer = peer.clone();
         tokio::spawn(async move {
-            let call = peer.call::<_, i64>(method, ());
+            let call = peer.call::<i64>(method, ());
             call.timeout(Duration::from_secs(60)).await
         })
     };
@@ -560,7 +560,7 @@ async fn a_call_that_is_given_up_before_it_is_sent_never_is() {
     peer.notify("first", ()).await.unwrap();
     let first = fake.expect("POST").await;
     for _ in 0..4 {
-        let late = peer.call::<_, i64>("late", ());
+        let late = peer.call::<i64>("late", ());
         let late = late.timeout(Duration::from_millis(50)).await;
         assert!(matches!(late, Err(CallError::Timeout)));
     }
@@ -576,8 +576,8 @@ async fn a_batch_that_nobody_waits_for_is_given_up() {
     let mut fake = Fake::start().await;
     let peer = open_foreign(&mut fake, Config::default(), 8).await;
     let mut batch = peer.batch();
-    let one = batch.call::<_, i64>("one", ()).unwrap();
-    let two = batch.call::<_, i64>("two", ()).unwrap();
+    let one = batch.call::<i64>("one", ()).unwrap();
+    let two = batch.call::<i64>("two", ()).unwrap();
     batch.send().await.unwrap();
     let posted = fake.expect("POST").await;
     drop(one);

@@ -227,13 +227,13 @@ async fn calls(world: World) -> Outcome {
 async fn errors(world: World) -> Outcome {
     let peer = alone(&world).await;
     for (method, code) in [("nothing", -32601), ("fail", 7)] {
-        let error = peer.call::<_, Value>(method, ()).await.unwrap_err();
+        let error = peer.call::<Value>(method, ()).await.unwrap_err();
         let CallError::Remote(error) = error else {
             return Err(text(error));
         };
         check!(i64::from(error.code) == code, "{method}: {error}");
     }
-    let error = peer.call::<_, Value>("add", ("x", 1)).await.unwrap_err();
+    let error = peer.call::<Value>("add", ("x", 1)).await.unwrap_err();
     check!(
         matches!(&error, CallError::Remote(e) if i64::from(e.code) == -32602),
         "{error:?}"
@@ -245,14 +245,14 @@ async fn batches(world: World) -> Outcome {
     let peer = alone(&world).await;
     let mut batch = peer.batch();
     let slow = batch
-        .call::<_, u64>("slow", (50,))
+        .call::<u64>("slow", (50,))
         .map_err(|e| e.to_string())?;
     batch.notify("note", ("n", 0)).map_err(|e| e.to_string())?;
     let sum = batch
-        .call::<_, i64>("add", (1, 2))
+        .call::<i64>("add", (1, 2))
         .map_err(|e| e.to_string())?;
     let none = batch
-        .call::<_, i64>("nothing", ())
+        .call::<i64>("nothing", ())
         .map_err(|e| e.to_string())?;
     batch.send().await.map_err(text)?;
     check!(slow.await.map_err(text)? == 50, "slow");
@@ -312,7 +312,7 @@ async fn large(world: World) -> Outcome {
 async fn panics(world: World) -> Outcome {
     let peer = alone(&world).await;
     let waits = begin::<u64>(&peer, "slow", (100,));
-    let error = peer.call::<_, Value>("boom", ()).await.unwrap_err();
+    let error = peer.call::<Value>("boom", ()).await.unwrap_err();
     check!(
         matches!(&error, CallError::Remote(e) if i64::from(e.code) == -32603),
         "{error:?}"
@@ -329,7 +329,7 @@ async fn late(world: World) -> Outcome {
     let peer = alone(&world).await;
     let limit = Duration::from_millis(50);
     let error = peer
-        .call::<_, Value>("stuck", ())
+        .call::<Value>("stuck", ())
         .timeout(limit)
         .await
         .unwrap_err();
@@ -342,7 +342,7 @@ async fn late(world: World) -> Outcome {
 async fn given_up(world: World) -> Outcome {
     let peer = alone(&world).await;
     let limit = Duration::from_millis(500);
-    let call = peer.call::<_, Value>("stuck", ());
+    let call = peer.call::<Value>("stuck", ());
     check!(
         tokio::time::timeout(limit, call.into_future())
             .await
@@ -398,7 +398,7 @@ async fn too_large(world: World) -> Outcome {
         _ => 30_000,
     };
     let call = peer
-        .call::<_, Value>("echo", ["x".repeat(3_000)])
+        .call::<Value>("echo", ["x".repeat(3_000)])
         .timeout(Duration::from_millis(limit));
     let error = call.await.unwrap_err();
     let is_so = match (&error, world.kind) {
@@ -419,7 +419,7 @@ async fn goes_on(world: World) -> Outcome {
     is_refusal(answers.map_err(|ended| ended.why)?)?;
     let peer = alone(&world).await;
     let call = peer
-        .call::<_, Value>("echo", ["x".repeat(3_000)])
+        .call::<Value>("echo", ["x".repeat(3_000)])
         .timeout(Duration::from_millis(500));
     check!(call.await.is_err(), "it was served");
     let sum: i64 = peer.call("add", (1, 2)).await.map_err(text)?;
@@ -431,7 +431,7 @@ async fn starts(world: World) -> Outcome {
     let peer = alone(&world).await;
     let calls: Vec<_> = (0..20_u64)
         .map(|i| {
-            peer.call::<_, ()>("start", (i.to_string(), 20 - i))
+            peer.call::<()>("start", (i.to_string(), 20 - i))
                 .into_future()
         })
         .collect();
@@ -479,7 +479,7 @@ async fn before(world: World) -> Outcome {
 async fn unasked(world: World) -> Outcome {
     let log = Log::default();
     let peer = world.connect(answered(&log)).await;
-    peer.call::<_, ()>("later", (20, 50)).await.map_err(text)?;
+    peer.call::<()>("later", (20, 50)).await.map_err(text)?;
     for _ in 0..500 {
         if log.all().len() == 20 {
             check!(log.all() == numbers(20), "{:?}", log.all());
@@ -543,7 +543,7 @@ async fn end(world: World) -> Outcome {
         return Err(ONLY_CLIENT.to_owned());
     };
     let peer = alone(&world).await;
-    peer.call::<_, i64>("add", (1, 2)).await.map_err(text)?;
+    peer.call::<i64>("add", (1, 2)).await.map_err(text)?;
     let call = begin::<Value>(&peer, "stuck", ());
     while server.stats().in_flight == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -555,7 +555,7 @@ async fn end(world: World) -> Outcome {
         "the call waits on"
     );
     let next = peer
-        .call::<_, i64>("add", (1, 2))
+        .call::<i64>("add", (1, 2))
         .timeout(Duration::from_secs(5))
         .await;
     check!(next.is_err(), "somebody answers");

@@ -110,7 +110,7 @@ pub(crate) fn served() -> Router {
             Ok(())
         })
         .method("ask", |cx: Context, (a, b): (i64, i64)| async move {
-            Ok(cx.peer().call::<_, i64>("multiply", (a, b)).await?)
+            Ok(cx.peer().call::<i64>("multiply", (a, b)).await?)
         })
         .method("nested", nested)
 }
