@@ -262,3 +262,14 @@ pub use serde_json::value::RawValue;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles the examples of the page about HTTP.
+#[cfg(all(
+    doctest,
+    feature = "ws",
+    feature = "sse",
+    feature = "polling",
+    feature = "webhook"
+))]
+#[doc = include_str!("../../../docs/HTTP.md")]
+struct HttpPage;
