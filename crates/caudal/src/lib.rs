@@ -106,8 +106,8 @@
 //!
 //! # Errors
 //! A handler returns a [`JsonRpcError`], and the caller gets its code, message and
-//! data. A cause that is nobody else's business goes through [`internal`]: it is
-//! logged under a number, and the answer is -32603 with that number. So is a panic.
+//! data. A cause that the caller must not see goes through [`internal`]: it is logged
+//! under a number, and the reply is -32603 with that number. A panic is treated alike.
 //! Such log entries have a [rate limit](internal#rate-limit). The panic hook is the
 //! application's: the default hook prints every panic, without a limit.
 //! `?` on a call that a handler makes itself passes an error with a code of the
@@ -130,8 +130,8 @@
 //! way to. [`Peer::notify`] and [`Batch::send`] send all or nothing. A handler is
 //! dropped when its connection is lost, or its caller cancels it as the [`Dialect`]
 //! says, unless it [chose to finish](Method::finish_when_cancelled); and after its
-//! [own timeout](Method::timeout) in any case. A caller that stops waiting without
-//! a dialect tells nobody, and the handler goes on.
+//! [own timeout](Method::timeout) in any case. Without a dialect, a caller that stops
+//! waiting cannot tell the other side, and the handler goes on.
 //!
 //! # Limits
 //! All are on by default; [`Limits`] has the table. At a limit the sender waits or

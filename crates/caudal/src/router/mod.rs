@@ -192,8 +192,8 @@ impl Router {
     }
 
     /// Serves a notification, whose handler finishes before any later message of
-    /// its connection starts. A request of that name is answered with `null`, or
-    /// whatever the handler returns.
+    /// its connection starts. A request of that name is answered with the
+    /// handler's result, which is usually `null`.
     ///
     /// It may call the other side, but not if that must call back before it can
     /// answer: see [Ordering](crate#ordering).

@@ -36,8 +36,8 @@ pub(crate) use unix::connect as unix_connect;
 /// often something is to be sent, but after [`forget`](Self::forget) and
 /// [`queued`](Self::queued).
 pub trait Transport: Send + Unpin + 'static {
-    /// The next frame, without whatever delimits it; `None` when the other side
-    /// has ended its output in good order.
+    /// The next frame, without its delimiters; `None` when the other side has closed its
+    /// output normally.
     ///
     /// The frame is lent until the next call. After `None` or a fatal error it is
     /// not called again.
