@@ -93,7 +93,7 @@ impl Connect {
         self
     }
 
-    /// Sets the maximum time for one connection attempt: 10 s by default; zero is for ever.
+    /// Sets the maximum time for one connection attempt: 10 s by default; zero means no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self

@@ -135,7 +135,7 @@
 //!
 //! # Limits
 //! All are on by default; [`Limits`] has the table. At a limit the sender waits or
-//! is told; what runs goes on.
+//! gets an error; running calls continue.
 //!
 //! ## Memory of a server, at worst
 //! With the defaults, and where every client does its worst at the same time:
@@ -154,14 +154,14 @@
 //! message is counted with its limit of 1 MiB, also one that is sent, which may be larger
 //! where a handler makes it so.
 //!
-//! What the application holds comes on top, for each connection: the params and results of
-//! [`Limits::in_flight`] requests, and the answers to [`Limits::pending`] calls of its own
-//! that it has not taken yet, each of at most [`Policy::max_message`] bytes. So do 2 MiB of
-//! spare buffers for each thread of the runtime, and what the memory allocator keeps.
+//! The application adds, for each connection: the params and results of
+//! [`Limits::in_flight`] requests, and the responses to [`Limits::pending`] calls of its own
+//! that it has not read yet, each of at most [`Policy::max_message`] bytes. Further memory is
+//! 2 MiB of spare buffers for each thread of the runtime, and reserves of the allocator.
 //!
-//! Anybody who can connect reaches the first three terms: 3.5 GiB over pipes, sockets and
-//! HTTP/1.1. The others need methods to match: a notification or serial method that takes
-//! long, or answers that are large and not read. Almost all of the sum are limits of one
+//! Every client that can connect reaches the first three terms: 3.5 GiB over pipes, sockets
+//! and HTTP/1.1. The other terms depend on the methods: a notification or serial method that
+//! takes long, or replies that are large and not read. Almost all of the sum are limits of one
 //! connection times 10,000, so [`Limits::connections`] is the first to lower. With these
 //! limits the first six terms are 0.7 GiB without HTTP/2:
 //!

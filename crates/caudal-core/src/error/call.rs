@@ -293,7 +293,7 @@ impl CloseReason {
         Self::of(Cause::Local(Some(Arc::new(cause))))
     }
 
-    /// The other side closed it in good order.
+    /// The other side has closed the connection normally.
     ///
     /// ```
     /// assert!(caudal_core::CloseReason::remote().is_remote());
@@ -303,8 +303,8 @@ impl CloseReason {
         Self::of(Cause::Remote(None))
     }
 
-    /// The other side closed it in good order, and there is more to say about
-    /// that; it stays in [`source`](StdError::source).
+    /// The other side has closed the connection normally, and has given a reason, which is
+    /// the [`source`](StdError::source).
     ///
     /// ```
     /// use caudal_core::CloseReason;
@@ -363,7 +363,7 @@ impl CloseReason {
         matches!(self.cause, Cause::Local(_))
     }
 
-    /// Returns true if the other side closed it in good order.
+    /// Returns true if the other side has closed the connection normally.
     ///
     /// ```
     /// assert!(!caudal_core::CloseReason::local().is_remote());

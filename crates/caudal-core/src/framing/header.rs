@@ -23,11 +23,11 @@ use super::{FrameError, HEAD, Step};
 use crate::decode::cut;
 use crate::encode::Output;
 
-/// The most bytes a header line may have.
+/// Maximum bytes of a header line.
 const MAX_LINE: usize = 8 * 1024;
 
-/// A longer body is taken for a corrupt header: skipping it would mean to
-/// wait for ever.
+/// Maximum length of a body that is skipped. A larger length counts as a corrupt header,
+/// because skipping it could wait for ever.
 const MAX_SKIPPED: u64 = u32::MAX as u64;
 
 const LENGTH: &[u8] = b"content-length";

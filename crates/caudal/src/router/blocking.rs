@@ -105,7 +105,7 @@ impl<R> Drop for Abandoned<R> {
             .compare_exchange(RUNS, ABANDONED, order, Ordering::Acquire)
             .is_err()
         {
-            // It has ended with its call, which says so itself.
+            // It has ended before its call, and the call notes the end itself.
             self.0.end_detached();
         }
         self.1.abort();

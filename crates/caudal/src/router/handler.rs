@@ -103,8 +103,8 @@ impl Method {
     /// not affected: one that takes long is for [`blocking`](Self::blocking).
     ///
     /// Calls still start in the order in which they came: the next message waits until
-    /// the task runs. From then on the two overlap, so what a handler must see before the
-    /// next message changes it is no work for a spawned one.
+    /// the task runs. From then on the two overlap, so do not spawn a handler that must
+    /// run before the next message changes its data.
     ///
     /// ```
     /// let method = caudal::Method::new(|| async { Ok((0..1_000).sum::<u64>()) }).spawn();
@@ -116,10 +116,10 @@ impl Method {
         self
     }
 
-    /// Ends a call that takes longer, and answers -32001 `Request timed out`; zero
-    /// is for ever. A blocking handler goes on, unheard, and if it is [serial](Self::serial)
-    /// or served a notification, what follows waits for its end; a plain function cannot
-    /// be ended.
+    /// Ends a call that takes longer, and answers -32001 `Request timed out`; zero means no
+    /// limit. A blocking handler goes on and its result is dropped; if it is
+    /// [serial](Self::serial) or serves a notification, later messages wait for its end. A
+    /// plain function cannot be ended.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -76,9 +76,8 @@ pub trait Transport: Send + Unpin + 'static {
         let _ = reason;
     }
 
-    /// Ends the connection in good order, and returns when that is done, with a
-    /// reason if it knows more than that this side has closed it. Nothing is sent
-    /// after it.
+    /// Closes the connection, and returns when that is done, with a reason if there is a more
+    /// exact one than that this side has closed it. Nothing is sent after it.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         let _ = cx;
         Poll::Ready(None)
