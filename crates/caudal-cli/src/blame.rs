@@ -19,7 +19,7 @@ use crate::layout::{Style, layout};
 
 pub(crate) fn not_connected(error: &Error) -> Failure {
     match error {
-        // The library has hints of its own, for who writes a program.
+        // Hints of the library are for programmers, not for users of the command.
         Error::Connect { endpoint, cause } => {
             let what = match endpoint.address() {
                 Address::Command { program, .. } => format!("start `{program}`"),
@@ -48,7 +48,7 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
     }
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<StatusError>()) {
         return match refused_by(error.status, &error.body) {
-            // It may be there, and take a POST only.
+            // The server may exist and accept POST only.
             (exit, PATH_HINT) if matches!(endpoint.address(), Address::WebSocket { .. }) => {
                 (exit, UPGRADE_HINT)
             }
@@ -68,7 +68,7 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
             Exit::Unreachable,
             "this file is no socket; is it the right path?",
         ),
-        // The file is there, so that it is not what was not found.
+        // The file exists, so its interpreter was not found.
         io::ErrorKind::NotFound if is_file(endpoint) => (
             Exit::Unreachable,
             "its first line names a program that is not there",
@@ -124,14 +124,14 @@ fn is_file(endpoint: &Endpoint) -> bool {
     program.contains('/') && std::path::Path::new(program).is_file()
 }
 
-/// Without TLS nothing of the server has been heard yet.
+/// Explains a failed handshake of TLS.
 fn not_secured(error: &TlsError) -> (Exit, &'static str) {
     match error {
         TlsError::Handshake { .. } => (
             Exit::Unreachable,
             "does it speak TLS, at this port? http:// and ws:// do without",
         ),
-        // What `openssl req -x509` makes, unless it is told otherwise.
+        // `openssl req -x509` makes such a certificate by default.
         TlsError::Refused { cause, .. } if cause.to_string().contains("CaUsedAsEndEntity") => (
             Exit::Unreachable,
             "it is the certificate of an authority, which no server may show for its own; make \
@@ -145,7 +145,7 @@ fn not_secured(error: &TlsError) -> (Exit, &'static str) {
             Exit::Unreachable,
             "the certificate is not trusted; SSL_CERT_FILE may name a file of those to trust",
         ),
-        // It says itself what to do.
+        // The text of this error names the remedy.
         TlsError::NoSystemRoots { .. } => (Exit::Unreachable, ""),
         TlsError::NoNamedRoots { .. } => (
             Exit::Unreachable,
@@ -162,7 +162,7 @@ fn is_named_in_vain() -> bool {
     named.is_some_and(|path| std::fs::File::open(path).is_err())
 }
 
-/// Sorts a response of HTTP that carries no answer.
+/// Classifies an HTTP response without a JSON-RPC response.
 fn refused_by(status: u16, body: &str) -> (Exit, &'static str) {
     match status {
         300..=399 => (
@@ -170,7 +170,7 @@ fn refused_by(status: u16, body: &str) -> (Exit, &'static str) {
             "redirects are not followed; call the address that it leads to",
         ),
         401 => (Exit::Auth, TOKEN_HINT),
-        // It says itself which of its lists it has looked at.
+        // The server's text names the list that refused the request.
         403 if body.contains("Origin") => (Exit::Auth, ORIGIN_HINT),
         403 if body.contains("Host") => (Exit::Auth, HOST_HINT),
         403 => (Exit::Auth, CALLER_HINT),
@@ -190,7 +190,7 @@ const HOST_HINT: &str = "`caudal serve` has `--allow-host` for it";
 const ORIGIN_HINT: &str = "leave the Origin header out: only browsers need it, and for these \
                            `caudal serve` has `--allow-origin`";
 
-/// Says why there is no answer; `understood` if valid messages came in its place.
+/// Explains why there is no response. `understood` if other valid messages were received.
 pub(crate) fn not_answered(target: &Target, error: &CallError, understood: bool) -> Failure {
     let endpoint = &target.endpoint;
     match error {
@@ -234,12 +234,12 @@ pub(crate) fn not_answered(target: &Target, error: &CallError, understood: bool)
 const HEADERS_HINT: &str =
     "call it with `--framing header`, or with `?framing=header` in the endpoint";
 
-/// Returns whether messages could have `Content-Length` headers, and have none.
+/// Returns true if the endpoint could use `Content-Length` headers and does not.
 fn could_have_headers(endpoint: &Endpoint) -> bool {
     !is_url(endpoint) && endpoint.framing() != Framing::Header
 }
 
-/// Fate of a call that nobody waits for any more.
+/// What is known about a call after its timeout.
 const fn left_behind(endpoint: &Endpoint) -> &'static str {
     match is_program(endpoint) {
         true => ", and was ended",
@@ -247,8 +247,8 @@ const fn left_behind(endpoint: &Endpoint) -> &'static str {
     }
 }
 
-/// Explains a message that came in place of the answer. A program may have printed it before: then its end, or
-/// that the time was up, says more.
+/// Explains a message that was received in place of the response. If a program has printed
+/// it, the exit of the program or the timeout explains more.
 pub(crate) fn instead(
     target: &Target,
     error: &CallError,
@@ -271,7 +271,7 @@ pub(crate) fn instead(
     }
 }
 
-/// Explains input that is no JSON-RPC, and may be another protocol that is known.
+/// Explains input that is not JSON-RPC, but may be another known protocol.
 pub(crate) fn garbled(endpoint: &Endpoint, garbage: &Garbage) -> Failure {
     let (speaks, hint) = match garbage.kind {
         GarbageKind::Http => ("speaks HTTP", "call it as http:// or ws://"),
@@ -286,22 +286,22 @@ pub(crate) fn garbled(endpoint: &Endpoint, garbage: &Garbage) -> Failure {
     Failure::new(Exit::Protocol, with_hint(text, hint))
 }
 
-/// Says that the answer is one that `--lenient` accepts.
+/// Explains that `--lenient` accepts the response.
 pub(crate) fn old(endpoint: &Endpoint, text: &str) -> Failure {
     let text = format!("`{endpoint}` does not answer as JSON-RPC 2.0 has it: {text}");
     Failure::new(Exit::Protocol, with_hint(text, LENIENT_HINT))
 }
 
-/// Says it of the body of a response, of which no more than its beginning is known.
+/// The same for the body of an HTTP response, whose first characters are known.
 fn old_refusal(endpoint: &Endpoint, response: &StatusError) -> Option<Failure> {
-    // Who is not let in is not listened to.
+    // After a refusal (401, 403, 407) the body does not count.
     let body = &response.body;
     (!response.is_refusal() && is_old_refusal(body)).then(|| old(endpoint, &format!("`{body}`")))
 }
 
 const LENIENT_HINT: &str = "old servers do so, and `--lenient` accepts it";
 
-/// Explains that this many bytes came in time, and no message is whole.
+/// Explains that bytes were received in time, but no complete message.
 pub(crate) fn not_whole(target: &Target, bytes: u64) -> Failure {
     let hint = match target.endpoint.framing() {
         Framing::Concatenated => "is it the right `--framing`?",
@@ -319,7 +319,7 @@ pub(crate) fn not_whole(target: &Target, bytes: u64) -> Failure {
     Failure::new(Exit::Timeout, text)
 }
 
-/// A notification that may be on its way still.
+/// Explains that a notification may still be on its way.
 pub(crate) fn not_taken(target: &Target) -> Failure {
     let text = format!(
         "`{}` did not take `{}` in time (`--timeout` is {:?}){}",
@@ -331,7 +331,7 @@ pub(crate) fn not_taken(target: &Target) -> Failure {
     Failure::new(Exit::Timeout, text)
 }
 
-/// A notification that the server did not take, as its transport has heard.
+/// Explains that the server refused a notification, as the transport reports.
 pub(crate) fn not_accepted(target: &Target, reason: &CloseReason) -> Failure {
     let endpoint = &target.endpoint;
     let cause = io_cause(reason);
@@ -374,7 +374,7 @@ pub(crate) fn rpc_error(error: &JsonRpcError) -> Failure {
     Failure::rpc(layout(&json, Style::of(&io::stderr())))
 }
 
-/// A response of HTTP that is no answer.
+/// An HTTP response without a JSON-RPC response.
 fn no_answer(endpoint: &Endpoint, response: &StatusError) -> Failure {
     if let Some(failure) = old_refusal(endpoint, response) {
         return failure;
@@ -399,10 +399,10 @@ fn no_answer(endpoint: &Endpoint, response: &StatusError) -> Failure {
 }
 
 const PATH_HINT: &str = "is it a JSON-RPC server, at this path?";
-/// The same where a WebSocket was asked for.
+/// The same for the handshake of a WebSocket.
 const UPGRADE_HINT: &str = "is it a JSON-RPC server, at this path? without WebSocket it is called \
                             as http:// or https://";
-/// The same where not even HTTP was heard.
+/// The same if the response was not HTTP.
 const HTTP_HINT: &str = "is it the right port? JSON-RPC over a bare socket is called as tcp://, \
                          and with TLS as https:// or wss://";
 
@@ -447,19 +447,19 @@ fn ended(endpoint: &Endpoint, reason: &CloseReason, text: String) -> Failure {
         _ if exit_of(reason).is_some_and(|exit| exit.status.success()) => {
             "does it serve JSON-RPC through its stdin and stdout? the call may have run"
         }
-        // Nobody knows here whether it has.
+        // It is unknown whether the call has run.
         _ if is_program(endpoint) => "if it has said why, that is on stderr; the call may have run",
         _ => "the server's own log may say why; it may have run",
     };
     Failure::new(exit, with_hint(text, hint))
 }
 
-/// Returns true if a program has ended, and not with success.
+/// Returns true if a program has exited with a failure.
 pub(crate) fn has_failed(reason: &CloseReason) -> bool {
     exit_of(reason).is_some_and(|exit| !exit.status.success())
 }
 
-/// Exit of a program, if that is why the connection ended.
+/// Exit of the program, if the connection ended because of it.
 fn exit_of(reason: &CloseReason) -> Option<&ExitError> {
     causes(reason).find_map(|cause| cause.downcast_ref())
 }
@@ -498,7 +498,7 @@ mod tests {
 
     use super::*;
 
-    /// Response of a server that does not do what it is asked for.
+    /// Response of a server that does not support the request.
     fn http(status: u16) -> io::Error {
         StatusError::new(status, "", b"no").into()
     }
@@ -561,7 +561,7 @@ mod tests {
             assert_eq!(failure.exit, exit, "{failure:?}");
             assert!(format!("{failure:?}").contains(part), "{failure:?}");
         }
-        // A server may answer with any code, and it is its own error.
+        // Every code in a response is the server's own error.
         for code in [-32_010, -32_011, -32_012, -32_013, 1001] {
             let error = JsonRpcError::with_data(code, "x", serde_json::json!({ "status": 401 }));
             assert_eq!(fails(error.into()).exit, Exit::Rpc, "{code}");
@@ -585,7 +585,7 @@ mod tests {
             assert_eq!(lost(&ws, &reason).exit, Exit::Unreachable, "{status}");
         }
         assert_eq!(sort(&ws, &os).0, Exit::Unreachable);
-        // A session that is ended so says it by its reason.
+        // The close reason of a session that ended for this cause says so.
         let reason = CloseReason::failed(denied);
         assert_eq!(lost(&ws, &reason).exit, Exit::Auth);
         let reason = CloseReason::failed(FrameError::TwoLengths);

@@ -21,10 +21,10 @@ use crate::signals::{Limit, Signals, aside};
 
 /// Maximum size of an answer.
 const MAX_ANSWER: usize = 64 << 20;
-/// Time for the connection to end when the answer is there. A program has
-/// twice two seconds to end by itself.
+/// Time for the connection to end after the response. A program has twice two seconds to
+/// exit by itself.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// The same when the time is up: a server that listens learns of it.
+/// The same after the timeout, so that the server can learn of it.
 const FAREWELL: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run(call: Call) -> Result<Exit, Failure> {
@@ -35,12 +35,12 @@ pub(crate) async fn run(call: Call) -> Result<Exit, Failure> {
     }
 }
 
-/// Call that is to be made.
+/// The call to make.
 pub(crate) struct Target {
     pub(crate) endpoint: Endpoint,
     pub(crate) method: String,
     pub(crate) params: Option<Box<RawValue>>,
-    /// Time limit for all of it, as it was typed.
+    /// Time limit for connecting and calling, as it was typed.
     pub(crate) timeout: Duration,
 }
 
@@ -64,12 +64,12 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
         .http(options)
         .timeout(call.timeout);
     if call.notify {
-        // Nothing but its end says that a program has done what it was told.
+        // Only the exit of a program shows that it has handled the notification.
         connect = connect.grace(call.timeout);
     }
     let peer = connect.await.map_err(|error| not_connected(&error))?;
     let left = call.timeout.saturating_sub(started.elapsed());
-    // Zero would be for ever.
+    // Zero would mean no limit.
     let left = left.max(Duration::from_millis(1));
     if call.notify {
         return notify(&peer, &target, left).await;
@@ -82,18 +82,18 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
     }
     let late = started.elapsed() >= call.timeout;
     let patience = match target.endpoint.address() {
-        // It is killed as soon as nobody has a hold of it.
+        // The program is killed when its last handle is dropped.
         Address::Command { .. } if late => return result.map(|_| Exit::Ok),
         _ if late => FAREWELL,
         _ => GOODBYE,
     };
     peer.close();
-    // The call is over: how the connection ends is no matter.
+    // The call has ended, so a failure to close does not matter.
     let _ = tokio::time::timeout(patience, peer.closed()).await;
     result.map(|_| Exit::Ok)
 }
 
-/// Sorts what was typed.
+/// Sorts the arguments into endpoint, method and params.
 async fn target(call: &Call) -> Result<Target, Failure> {
     let words = [&call.first, &call.second, &call.third];
     let words: Vec<&str> = words
@@ -212,7 +212,7 @@ fn for_program(
 
 const ECHO: &str = "it sends back what it was sent";
 
-/// Calls, and waits for the answer or for what takes its place.
+/// Calls, and waits for the response or for a finding that replaces it.
 async fn ask(
     peer: &Peer,
     target: &Target,
@@ -240,7 +240,7 @@ async fn ask(
                 Finding::Garbage(found) => {
                     passed_over += 1;
                     let framing = [GarbageKind::Framing, GarbageKind::Headers];
-                    // A program may print before it serves; others have no excuse.
+                    // A program may print before it serves. Other servers may not.
                     let excused = program && !framing.contains(&found.kind);
                     if !excused || passed_over == PASSED_OVER {
                         return Err(garbled(&target.endpoint, &found));
@@ -254,13 +254,13 @@ async fn ask(
             },
         }
     };
-    // The call may have ended first, in the same breath.
+    // The call may have ended before its finding was read.
     while let Ok(finding) = findings.try_recv() {
         match finding {
             Finding::Refused(error) => return Err(rpc_error(&error)),
             Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
             Finding::Old(text) => return Err(old(&target.endpoint, &text)),
-            // What others than a program say first tells most.
+            // The first finding explains most, unless the server is a program.
             Finding::Garbage(found) if program || garbage.is_none() => garbage = Some(found),
             Finding::Garbage(_) => {}
         }
@@ -286,7 +286,7 @@ async fn ask(
     }
 }
 
-/// Sends a notification, and sees it off.
+/// Sends a notification, and waits until it was sent.
 async fn notify(peer: &Peer, target: &Target, limit: Duration) -> Result<Exit, Failure> {
     let sent = async {
         let sent = peer.notify(&target.method, target.params.as_deref()).await;
@@ -306,7 +306,7 @@ async fn print(result: &RawValue) -> Result<(), Failure> {
     let text = layout(result.get(), Style::of(&stdout));
     let written = aside(move || writeln!(stdout, "{text}").and_then(|()| stdout.flush()));
     match written.await {
-        // Whoever reads has seen enough.
+        // The reader of stdout has closed it, which is no failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::usage(format!("cannot write the result: {error}"))),
         Ok(()) => Ok(()),

@@ -1,4 +1,4 @@
-//! Which endpoint is meant, and what may be said to it.
+//! Endpoint that the arguments name, and the options that fit it.
 
 use caudal::http::{ClientOptions, Secret};
 use caudal::{Address, Endpoint, EndpointError, Framing};
@@ -74,7 +74,7 @@ pub(crate) fn with_framing(
         Some(_) if is_url(&endpoint) => Err(Failure::usage(format!(
             "`{endpoint}` has its own framing; leave out `--framing`"
         ))),
-        // What is not said is a line, and so is `?framing=line`: nobody means both.
+        // An address without `?framing` has lines, as one with `?framing=line`.
         Some(framing) if ![Framing::Line, framing].contains(&endpoint.framing()) => {
             Err(Failure::usage(format!(
                 "`{endpoint}` has another framing than `--framing`; leave one of them out"

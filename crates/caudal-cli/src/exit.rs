@@ -15,7 +15,7 @@ pub(crate) enum Exit {
     Unreachable = 4,
     Rpc = 5,
     Protocol = 6,
-    /// 128 and the number of the signal, as shells have it.
+    /// 128 plus the number of the signal, as in shells.
     Interrupted = 130,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct Failure {
 
 #[derive(Debug)]
 enum Said {
-    /// For a person.
+    /// Text for a person.
     Text(String),
-    /// As it is, for a program too.
+    /// JSON, printed unchanged for programs.
     Json(String),
     Nothing,
 }
@@ -47,7 +47,7 @@ impl Failure {
         Self { exit, said }
     }
 
-    /// Says more to a person.
+    /// Appends a remark to a text.
     pub(crate) fn and(mut self, more: &str) -> Self {
         if let Said::Text(text) = &mut self.said {
             // Writing to a string does not fail.
@@ -77,7 +77,7 @@ impl Failure {
         match &self.said {
             Said::Text(text) => complain(text),
             Said::Json(json) => {
-                // Nobody is left to be told if this fails.
+                // If stderr is closed, the error cannot be reported.
                 let _ = writeln!(std::io::stderr(), "{json}");
             }
             Said::Nothing => {}
@@ -85,13 +85,13 @@ impl Failure {
     }
 }
 
-/// Tells a person, who may be gone.
+/// Prints a text to stderr. A failure is ignored, because stderr may be closed.
 pub(crate) fn complain(text: &str) {
     let text = crate::layout::visible(text);
     let _ = writeln!(std::io::stderr(), "caudal: {text}");
 }
 
-/// An error and its causes in one line; a cause that was told already is left out.
+/// Returns an error and its causes in one line, without repeating a cause.
 pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

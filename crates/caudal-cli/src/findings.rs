@@ -1,4 +1,4 @@
-//! Messages of the server beside the answer, as they stand on the wire.
+//! Messages of the server other than the response, as they were received.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -10,20 +10,20 @@ use tokio::sync::mpsc;
 
 use crate::layout::visible;
 
-/// Something that takes the place of the answer.
+/// A message that ends the call without a response.
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// The server could not read who asks, but there is only one call.
+    /// An error without an id. It answers the call, since there is only one.
     Refused(JsonRpcError),
-    /// Our own call has come back, and so has our own answer to it.
+    /// The server has sent back the call, and then this side's reply to that.
     Echo,
-    /// The answer, in a form that only `--lenient` accepts.
+    /// The response, in a form that only `--lenient` accepts.
     Old(String),
-    /// It is not JSON-RPC, or answers what nobody asked.
+    /// Not JSON-RPC, or a response to no call.
     Garbage(Garbage),
 }
 
-/// A message that is of no use, with the reason.
+/// A message that cannot be used, with the reason.
 #[derive(Debug)]
 pub(crate) struct Garbage {
     pub(crate) kind: GarbageKind,
@@ -32,24 +32,24 @@ pub(crate) struct Garbage {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GarbageKind {
-    /// Anything: a program may print it before it serves.
+    /// Any text: a program may print before it serves.
     Print,
-    /// An answer, to what nobody asked.
+    /// A response that is invalid or belongs to no call.
     Answer,
-    /// It can only be another framing,
+    /// Text of another framing.
     Framing,
-    /// and this one has `Content-Length` headers.
+    /// Text of the framing by `Content-Length` headers.
     Headers,
-    /// It begins as HTTP does,
+    /// The beginning of an HTTP response.
     Http,
-    /// or as a refusal of TLS.
+    /// A TLS alert.
     Tls,
 }
 
 impl GarbageKind {
-    /// Returns the other protocol that a text belongs to, by its beginning.
+    /// Returns the protocol that the text begins like, if it is HTTP or TLS.
     fn known(text: &str) -> Option<Self> {
-        // That of TLS is an alert, of any version.
+        // TLS begins with an alert, of any version.
         let known = [("HTTP/1.", Self::Http), ("\u{15}\u{3}", Self::Tls)];
         let mut known = known.into_iter();
         let (_, kind) = known.find(|(begin, _)| text.starts_with(begin))?;
@@ -57,7 +57,7 @@ impl GarbageKind {
     }
 }
 
-/// Messages of a program that are passed over.
+/// Maximum unusable messages of a program that are skipped.
 pub(crate) const PASSED_OVER: usize = 1000;
 
 /// Watches a connection with one call.
@@ -70,23 +70,23 @@ pub(crate) struct Findings {
     heard: AtomicBool,
     /// Set when a valid message was received.
     understood: AtomicBool,
-    /// Has room for all that may be passed over: one of them may explain more.
+    /// Has room for all messages that may be skipped: each may explain the failure.
     found: mpsc::Sender<Finding>,
 }
 
 /// Messages that this side has sent.
 #[derive(Default)]
 struct Sent {
-    /// The id of the call, when it has been sent,
+    /// Id of the call, once it was sent.
     asked: Option<RequestId>,
-    /// and the whole of it.
+    /// Text of the call, once it was sent.
     call: Vec<u8>,
-    /// The answer to a request that is the call to the letter. A server may well send
-    /// such a one; but hardly its answer, too.
+    /// This side's reply to a request that equals the call. A server may send such a
+    /// request; if it also sends this reply, it is an echo.
     answer: Option<Vec<u8>>,
-    /// True if such a request has come.
+    /// True if a request that equals the call was received.
     echoed: bool,
-    /// Number of messages found already that are refused with an answer without an id.
+    /// Number of invalid messages found that this side answers with an error without an id.
     blamed: usize,
 }
 
@@ -104,7 +104,7 @@ impl Findings {
         (watch, findings)
     }
 
-    /// Shows no more notifications, now that the answer is there.
+    /// Stops showing notifications, because the response was received.
     pub(crate) fn stop_showing(&self) {
         self.verbose.store(false, Relaxed);
     }
@@ -137,7 +137,7 @@ impl Findings {
                     self.garbage(GarbageKind::Answer, &why, frame);
                 }
             },
-            // An answer to our call that is not valid: the call itself fails of it.
+            // An invalid response to the call. The call fails with it.
             Message::Invalid(invalid)
                 if invalid.kind == InvalidKind::Response && self.is_asked(invalid.id) => {}
             Message::Invalid(invalid) if invalid.kind != InvalidKind::Notification => {
@@ -167,7 +167,7 @@ impl Findings {
     }
 
     fn find(&self, finding: Finding) {
-        // If there is no room, those before it explain enough.
+        // If the channel is full, the earlier findings explain enough.
         let _ = self.found.try_send(finding);
     }
 
@@ -180,7 +180,7 @@ impl Findings {
         sent.asked.as_ref().is_some_and(|own| id.answers(own, old))
     }
 
-    /// Returns whether a frame has an answer that only `--lenient` accepts.
+    /// Returns true if a frame has a response that only `--lenient` accepts.
     fn is_old_answer(&self, message: &Message<'_>, frame: &[u8]) -> bool {
         let answers = |message: &Message<'_>, old| match message {
             Message::Response(response) => {
@@ -197,7 +197,7 @@ impl Findings {
             && has_answer(&decode(frame, &lenient), lenient.old_responses)
     }
 
-    /// Looks for what this side has said itself.
+    /// Detects messages that this side has sent itself.
     fn look_for_echo(&self, message: &Message<'_>, frame: &[u8]) {
         let mut sent = self.sent();
         match message {
@@ -225,8 +225,8 @@ impl Tap for Findings {
                 self.heard.store(true, Relaxed);
                 if self.verbose.load(Relaxed) && has_notification(message) {
                     let text = String::from_utf8_lossy(bytes);
-                    // Whoever reads no more misses this, and nothing else; whoever reads
-                    // slowly is waited for, while there is time.
+                    // If stderr is closed, only this is lost. If its reader is slow, the write
+                    // waits, within the time limit of the command.
                     let _ = writeln!(std::io::stderr(), "{direction} {}", visible(&text));
                 }
                 if !matches!(message, Message::Invalid(_)) {
@@ -240,7 +240,7 @@ impl Tap for Findings {
             }
             (_, Message::Request(request)) => {
                 let mut sent = self.sent();
-                // Ours are integers.
+                // The ids of this side are integers.
                 sent.asked = request.id.to_request_id().ok().flatten();
                 sent.call = bytes.to_vec();
             }
@@ -251,7 +251,7 @@ impl Tap for Findings {
                 {
                     match sent.blamed.checked_sub(1) {
                         Some(left) => sent.blamed = left,
-                        // What cannot be cut into messages is seen by nobody else.
+                        // Input without a frame is reported here only.
                         None => self.find(unframed(&error.message)),
                     }
                 }
@@ -279,13 +279,13 @@ pub(crate) const fn lenient(mut policy: Policy) -> Policy {
     policy
 }
 
-/// Returns whether a response says that the server could not read who asks.
+/// Returns true if a response is an error without an id.
 fn is_refusal(response: &Response<'_>) -> bool {
     response.id.is_null() && response.outcome.is_err()
 }
 
-/// Returns whether a text is the error of a server that could not read who asks, in a form
-/// that only `--lenient` accepts.
+/// Returns true if a text is an error without an id, in a form that only `--lenient`
+/// accepts.
 pub(crate) fn is_old_refusal(text: &str) -> bool {
     let read = |policy: &Policy| match decode(text.as_bytes(), policy) {
         Message::Response(response) => is_refusal(&response),
@@ -305,7 +305,7 @@ fn is_length(frame: &[u8]) -> bool {
     name.eq_ignore_ascii_case(NAME) && !value.is_empty() && value.iter().all(u8::is_ascii_digit)
 }
 
-/// Bytes that cannot be cut into messages; this is what their sender is told.
+/// Finding for input in which no frame was found. `told` is the error that its sender gets.
 fn unframed(told: &str) -> Finding {
     let why = told.trim_start_matches("Parse error: ");
     let text = format!("no message can be found in what it sends ({why})");

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             let exit = failure.exit;
-            // Whoever does not read it has the time that the call had.
+            // A stderr that is not read may delay the end for as long as the call's timeout.
             let patience = limit.saturating_sub(started.elapsed()).max(HANGS);
             within(patience, move || failure.report());
             exit.into()

@@ -88,7 +88,7 @@ async fn on_stdio(
 fn ended(reason: &CloseReason) -> Result<Exit, Failure> {
     let cause = reason.source().and_then(|cause| cause.downcast_ref());
     match cause.map(io::Error::kind) {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe, which is no failure.
         None | Some(io::ErrorKind::BrokenPipe) => Ok(Exit::Ok),
         Some(_) => Err(Failure::new(
             Exit::Unreachable,
@@ -222,7 +222,7 @@ fn announce(endpoint: &Endpoint, token: Option<&Token>, cert: Option<&Path>) {
         Address::Stdio => Box::new(io::stderr()),
         _ => Box::new(io::stdout()),
     };
-    // It serves, whether somebody reads this or not.
+    // The server runs even if the text cannot be printed.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 

@@ -30,7 +30,7 @@ pub struct Config {
     pub policy: Policy,
     /// Resource limits.
     pub limits: Limits,
-    /// Timeout of an outgoing call; zero is for ever. A call may have its own:
+    /// Timeout of an outgoing call; zero means none. A call may have its own:
     /// [`Call::timeout`](crate::Call::timeout).
     pub call_timeout: Duration,
     /// Time that running handlers have to finish after the other side has ended its input;
@@ -42,7 +42,7 @@ pub struct Config {
     /// case.
     pub idle_timeout: Duration,
     /// Maximum time from the first byte of a message to its last: 60 s by default, and
-    /// zero is for ever. A connection that sends half a message and stops is closed. A
+    /// zero means no limit. A connection that sends half a message and stops is closed. A
     /// connection is also closed if nothing could be read or sent for this time because
     /// both sides have more to send than [`Limits`] let the other accept.
     pub message_timeout: Duration,

@@ -86,15 +86,15 @@ impl Connect {
         self
     }
 
-    /// Lets an HTTP server speak first: its messages come to this receiver, whatever
-    /// the fragment of the address says.
+    /// Opens a session in which the server delivers its messages to this receiver. The
+    /// fragment of the address is ignored.
     #[cfg(feature = "webhook")]
     pub fn webhook(mut self, receiver: &http::session::webhook::Receiver) -> Self {
         self.webhook = Some(receiver.clone());
         self
     }
 
-    /// Sets the maximum time for one connection attempt: 10 s by default; zero is for ever.
+    /// Sets the maximum time for one connection attempt: 10 s by default; zero means no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self

@@ -107,7 +107,7 @@ impl Error {
                 Address::Command { .. } if cause.kind() == io::ErrorKind::NotFound => false,
                 _ => may_pass(cause),
             },
-            // A directory that is missing is made by nobody else.
+            // A missing directory does not appear by itself.
             Self::Listen { cause, .. } => {
                 cause.kind() != io::ErrorKind::NotFound && may_pass(cause)
             }

@@ -106,8 +106,8 @@
 //!
 //! # Errors
 //! A handler returns a [`JsonRpcError`], and the caller gets its code, message and
-//! data. A cause that is nobody else's business goes through [`internal`]: it is
-//! logged under a number, and the answer is -32603 with that number. So is a panic.
+//! data. A cause that the caller must not see goes through [`internal`]: it is logged
+//! under a number, and the reply is -32603 with that number. A panic is treated alike.
 //! Such log entries have a [rate limit](internal#rate-limit). The panic hook is the
 //! application's: the default hook prints every panic, without a limit.
 //! `?` on a call that a handler makes itself passes an error with a code of the
@@ -130,12 +130,12 @@
 //! way to. [`Peer::notify`] and [`Batch::send`] send all or nothing. A handler is
 //! dropped when its connection is lost, or its caller cancels it as the [`Dialect`]
 //! says, unless it [chose to finish](Method::finish_when_cancelled); and after its
-//! [own timeout](Method::timeout) in any case. A caller that stops waiting without
-//! a dialect tells nobody, and the handler goes on.
+//! [own timeout](Method::timeout) in any case. Without a dialect, a caller that stops
+//! waiting cannot tell the other side, and the handler goes on.
 //!
 //! # Limits
 //! All are on by default; [`Limits`] has the table. At a limit the sender waits or
-//! is told; what runs goes on.
+//! gets an error; running calls continue.
 //!
 //! ## Memory of a server, at worst
 //! With the defaults, and where every client does its worst at the same time:
@@ -154,14 +154,14 @@
 //! message is counted with its limit of 1 MiB, also one that is sent, which may be larger
 //! where a handler makes it so.
 //!
-//! What the application holds comes on top, for each connection: the params and results of
-//! [`Limits::in_flight`] requests, and the answers to [`Limits::pending`] calls of its own
-//! that it has not taken yet, each of at most [`Policy::max_message`] bytes. So do 2 MiB of
-//! spare buffers for each thread of the runtime, and what the memory allocator keeps.
+//! The application adds, for each connection: the params and results of
+//! [`Limits::in_flight`] requests, and the responses to [`Limits::pending`] calls of its own
+//! that it has not read yet, each of at most [`Policy::max_message`] bytes. Further memory is
+//! 2 MiB of spare buffers for each thread of the runtime, and reserves of the allocator.
 //!
-//! Anybody who can connect reaches the first three terms: 3.5 GiB over pipes, sockets and
-//! HTTP/1.1. The others need methods to match: a notification or serial method that takes
-//! long, or answers that are large and not read. Almost all of the sum are limits of one
+//! Every client that can connect reaches the first three terms: 3.5 GiB over pipes, sockets
+//! and HTTP/1.1. The other terms depend on the methods: a notification or serial method that
+//! takes long, or replies that are large and not read. Almost all of the sum are limits of one
 //! connection times 10,000, so [`Limits::connections`] is the first to lower. With these
 //! limits the first six terms are 0.7 GiB without HTTP/2:
 //!
@@ -265,3 +265,14 @@ pub use serde_json::value::RawValue;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles the examples of the page about HTTP.
+#[cfg(all(
+    doctest,
+    feature = "ws",
+    feature = "sse",
+    feature = "polling",
+    feature = "webhook"
+))]
+#[doc = include_str!("../../../docs/HTTP.md")]
+struct HttpPage;

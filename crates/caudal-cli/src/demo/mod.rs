@@ -134,7 +134,7 @@ struct Slow {
     ms: u64,
 }
 
-/// For everybody to see that the server goes on.
+/// Panics, to show that the server continues.
 fn panics() -> Result<(), JsonRpcError> {
     panic!("boom secret-4711 at /internal/path")
 }

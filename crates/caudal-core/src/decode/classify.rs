@@ -79,8 +79,8 @@ impl<'a> Envelope<'a> {
         if is_blank(&method) {
             return refuse(DecodeError::BlankMethod);
         }
-        // From here on a message without id is a notification. It is never answered,
-        // whatever else is wrong with it.
+        // From here on a message without id is a notification. It is never answered, also if
+        // the rest is invalid.
         let params = match self.params {
             None | Some("null") => None,
             Some(raw) => {

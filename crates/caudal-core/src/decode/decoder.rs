@@ -52,7 +52,7 @@ enum Position {
     Params,
     /// The cursor is behind the object of the message.
     End,
-    /// The message is invalid, whatever follows.
+    /// The message is invalid.
     Failed(Box<DecodeError>),
     /// The message has been returned.
     Finished,

@@ -134,8 +134,8 @@ pub(crate) fn put_plain<B: Output, T: Serialize + ?Sized>(out: &mut B, value: &T
     debug_assert!(written.is_ok(), "a buffer in memory takes every byte");
 }
 
-/// Runs `write`, and truncates `out` to its length before if that fails or panics, as
-/// somebody's `Serialize` may.
+/// Runs `write`, and truncates `out` to its previous length if `write` fails or panics. An
+/// application's `Serialize` may panic.
 #[inline]
 pub(crate) fn or_restore<B: Output, T, E>(
     out: &mut B,

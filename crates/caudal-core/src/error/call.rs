@@ -130,10 +130,10 @@ impl CallError {
 
     /// Returns true if the call may have been carried out by the other side.
     ///
-    /// It has not if it was never sent, if access was refused, or if the answer is -32700,
-    /// -32600 or -32601: by the specification nobody understood it, or there is no such
-    /// method. After -32602 it may have: a handler can find out half-way. By a redirect or
-    /// a client error (3xx, 4xx) an HTTP server says that it has not carried it out; after
+    /// It has not run if it was never sent, if access was refused, or if the reply is -32700,
+    /// -32600 or -32601: by the specification the message was not understood, or there is no
+    /// such method. After -32602 it may have run, because a handler can check its params
+    /// late. A redirect or a client error (3xx, 4xx) of HTTP means that it has not run; after
     /// any other response it may have.
     ///
     /// ```
@@ -293,7 +293,7 @@ impl CloseReason {
         Self::of(Cause::Local(Some(Arc::new(cause))))
     }
 
-    /// The other side closed it in good order.
+    /// The other side has closed the connection normally.
     ///
     /// ```
     /// assert!(caudal_core::CloseReason::remote().is_remote());
@@ -303,8 +303,8 @@ impl CloseReason {
         Self::of(Cause::Remote(None))
     }
 
-    /// The other side closed it in good order, and there is more to say about
-    /// that; it stays in [`source`](StdError::source).
+    /// The other side has closed the connection normally, and has given a reason, which is
+    /// the [`source`](StdError::source).
     ///
     /// ```
     /// use caudal_core::CloseReason;
@@ -363,7 +363,7 @@ impl CloseReason {
         matches!(self.cause, Cause::Local(_))
     }
 
-    /// Returns true if the other side closed it in good order.
+    /// Returns true if the other side has closed the connection normally.
     ///
     /// ```
     /// assert!(!caudal_core::CloseReason::local().is_remote());

@@ -23,11 +23,11 @@ use super::{FrameError, HEAD, Step};
 use crate::decode::cut;
 use crate::encode::Output;
 
-/// The most bytes a header line may have.
+/// Maximum bytes of a header line.
 const MAX_LINE: usize = 8 * 1024;
 
-/// A longer body is taken for a corrupt header: skipping it would mean to
-/// wait for ever.
+/// Maximum length of a body that is skipped. A larger length counts as a corrupt header,
+/// because skipping it could wait for ever.
 const MAX_SKIPPED: u64 = u32::MAX as u64;
 
 const LENGTH: &[u8] = b"content-length";
@@ -103,7 +103,7 @@ impl Header {
                     return Step::Wait { used: buffer.len() };
                 }
                 self.stage = Stage::Headers;
-                // It fits, since so many bytes are there.
+                // It fits into `usize`, because `left` is at most the length of the buffer.
                 let used = usize::try_from(left).unwrap_or(buffer.len());
                 Step::Skip { used }
             }
@@ -154,8 +154,8 @@ impl Header {
         matches!(self.stage, Stage::Seek { .. })
     }
 
-    /// A frame as almost everybody writes it, and all of it is there: the length is its
-    /// only header. Whatever differs in anything is read line by line.
+    /// Returns a frame in its usual form, if it is complete: the length is the only header.
+    /// All other input is read line by line.
     #[inline]
     fn whole(&self, buffer: &[u8], limit: usize) -> Option<Step> {
         if self.begun || self.seen != Seen::Nothing || self.searched > 0 {
@@ -197,8 +197,7 @@ impl Header {
         let line = buffer.get(..used).unwrap_or_default();
         if line.trim_ascii().is_empty() {
             let seen = std::mem::take(&mut self.seen);
-            // Whoever writes headers ends lines with `\r\n`, whoever prints
-            // with `\n`.
+            // Headers end with `\r\n`, and stray prints with `\n`.
             let ends_headers = self.begun || seen != Seen::Nothing && line.ends_with(b"\r\n");
             return if ends_headers {
                 self.end_of_headers(seen, used, limit)
@@ -371,9 +370,9 @@ fn shown(bytes: &[u8]) -> Box<str> {
 
 const NAME: &[u8] = b"Content-Length: ";
 const END: &[u8] = b"\r\n\r\n";
-/// A length with more digits is read line by line; of so many none is too large a number.
+/// Maximum digits of a length that is read at once. Such a number always fits.
 const MAX_DIGITS: usize = 9;
-/// The digits that are left free: most messages have 100 to 999 bytes.
+/// Digits that are reserved for a length: most messages have 100 to 999 bytes.
 const GUESS: usize = 3;
 
 /// Leaves room for the header.

@@ -145,8 +145,8 @@ pub enum FrameError {
         /// The header's value, cut if it is long.
         value: Box<str>,
     },
-    /// The headers end without a `Content-Length`: nobody knows where their
-    /// body ends. What follows is dropped up to the next `Content-Length`.
+    /// The headers end without a `Content-Length`, so the end of the body is unknown. Input is
+    /// dropped up to the next `Content-Length`.
     #[error("`Content-Length` is missing")]
     MissingLength,
     /// `Content-Length` is not a number, or an absurd one. Fatal.

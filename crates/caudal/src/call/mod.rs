@@ -357,7 +357,7 @@ impl<'m: 'c, 'c> HandlerCall<'m, 'c, '_> {
     }
 
     /// Polls the handler for the first time, unless it has a task of its own from the
-    /// start. Nobody is to be woken: a suspended call is polled again first.
+    /// start. It needs no waker: a suspended call is polled again first.
     pub(crate) fn poll_first(
         &mut self,
         future: Pin<Box<dyn HandlerFuture>>,

@@ -122,7 +122,7 @@ impl SuspendedCall {
             Ended::Cancelled => {
                 let cancel = caller.config().dialect.cancel.as_ref();
                 let code = cancel.and_then(|cancel| cancel.answer);
-                // Nobody is owed a reply to a notification.
+                // A notification has no reply.
                 let code = code.filter(|_| id.is_some());
                 let error = code.map(|code| JsonRpcError::new(code, "Request cancelled"));
                 (Outcome::Cancelled, error)

@@ -1,4 +1,4 @@
-//! The life of a connection: started, run, ended, and made again if asked.
+//! The life of a connection: start, run, end, and reconnection if configured.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::router::routes::Routes;
 use crate::server::group::Membership;
 use crate::transport::Transport;
 
-/// Makes a connection anew.
+/// Function that opens a new transport.
 pub(crate) type Connector =
     Box<dyn FnMut() -> BoxFuture<Result<Box<dyn Transport>, crate::Error>> + Send>;
-/// Runs after every gap.
+/// Function of the application that runs after every reconnection.
 pub(crate) type OnReconnect = Arc<dyn Fn(Peer, Gap) -> BoxFuture<()> + Send + Sync>;
 
 /// Settings for reconnection.
@@ -90,15 +90,15 @@ impl Drop for EndGuard {
     }
 }
 
-/// The task of a connection did not come to its end.
+/// Reason of a connection whose task was dropped or has panicked.
 #[derive(Debug, thiserror::Error)]
 #[error("the task of the connection was aborted")]
 struct Aborted;
 
-/// Runs a connection until it ends, and makes it again if asked.
+/// Runs a connection until it ends, and reconnects if that is configured.
 async fn run(mut task: ConnectionTask, reconnect: Option<Box<Reconnect>>) {
     let reason = (&mut task).await;
-    // Boxed: an idle connection has no room for what follows its end.
+    // Boxed, so that an idle connection holds no memory for it.
     Box::pin(after_first(task, reason, reconnect)).await;
 }
 
@@ -112,7 +112,7 @@ async fn after_first(task: ConnectionTask, reason: CloseReason, reconnect: Optio
         while !reason.is_local() {
             let lost = Instant::now();
             let failed = connection.interrupt(&reason.clone().temporary());
-            // The delays begin anew only if something was received since.
+            // The delays start again only if something was received since.
             let received = connection.stats().bytes_received;
             if received > std::mem::replace(&mut received_before, received) {
                 delays = reconnect.backoff.delays();
@@ -129,7 +129,7 @@ async fn after_first(task: ConnectionTask, reason: CloseReason, reconnect: Optio
                     if let Some(on_reconnect) = &reconnect.on_reconnect {
                         let caller = Caller::Connection(Arc::clone(&connection));
                         let (on_reconnect, peer) = (Arc::clone(on_reconnect), Peer::of(caller));
-                        // It may panic before its first await, too.
+                        // The function may panic even before its first await.
                         tokio::spawn(async move { on_reconnect(peer, gap).await });
                     }
                     let (connection, router) = (Arc::clone(&connection), Arc::clone(&router));
@@ -152,14 +152,14 @@ async fn after_first(task: ConnectionTask, reason: CloseReason, reconnect: Optio
     connection.announce_closed(better);
 }
 
-/// Closes the transport of a connection that has ended. If this side has ended it, there
-/// may be a better reason: messages were left unsent, or the transport knows more.
+/// Closes the transport of a connection that has ended. If this side has ended it, a more
+/// exact reason may be found: messages were left unsent, or the transport reports one.
 async fn end(task: ConnectionTask, reason: CloseReason) -> (CloseReason, Option<CloseReason>) {
     let connection = Arc::clone(task.connection());
     let (mut transport, mut unsent) = task.end();
     let reconnects = connection.sender.reconnects() && !reason.is_local();
     if !reconnects {
-        // Nobody waits for a response while the transport takes its time.
+        // Callers must not wait for the transport to close.
         connection.set_state(ConnectionState::Draining);
         if connection.close(reason.clone()) {
             unsent.get_or_insert_with(Unsent::reason);
@@ -183,7 +183,7 @@ async fn end(task: ConnectionTask, reason: CloseReason) -> (CloseReason, Option<
     (reason, better)
 }
 
-/// Tries until it succeeds, is told to stop, or has no try left.
+/// Tries to connect until it succeeds, is told to stop, or has no attempt left.
 async fn connect_again(
     connection: &Connection,
     reconnect: &mut Reconnect,

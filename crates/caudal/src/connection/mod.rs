@@ -258,7 +258,7 @@ impl RunningGuard {
             incoming.remove(index);
         };
         let sender = &self.connection.sender;
-        // It fails when the connection has ended, and then nobody waits for the reply.
+        // It fails if the connection has ended, and then no caller waits for the reply.
         if sender.send_reply(self.epoch, frame, finish).await.is_ok() {
             self.index = None;
         }

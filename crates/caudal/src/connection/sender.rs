@@ -1,7 +1,7 @@
 //! Sending side: outgoing calls, and the messages that wait for the connection's task.
 //!
-//! One lock guards both, since a call gets its id and its place in the output at once. It
-//! is held for the length of a memory copy, never across an await, and never while code of
+//! One lock guards both, because a call gets its id and its place in the queue together.
+//! It is held for the length of a memory copy, never across an await, and never while code of
 //! the application runs.
 
 mod calls;
@@ -32,9 +32,9 @@ pub(crate) struct Sender {
     stats: Arc<Counters>,
     signal: Arc<TaskSignal>,
     framing: Framing,
-    /// True if a lost connection is made again.
+    /// True if the connection is configured to reconnect.
     reconnects: bool,
-    /// True if the transport must hear of calls that are given up.
+    /// True if the transport must be told of calls that were dropped.
     reports_given_up: AtomicBool,
     /// Maximum bytes that may wait to be sent.
     limit: AtomicUsize,
@@ -50,7 +50,7 @@ pub(crate) struct Sender {
 }
 
 struct State {
-    /// Why nothing new is accepted.
+    /// Reason why no new message is accepted.
     closed: Option<CloseReason>,
     output: OutputQueue,
     calls: OutgoingCalls,
@@ -59,7 +59,7 @@ struct State {
     /// True if the task cannot send and takes nothing more.
     is_blocked: bool,
     command: Option<Command>,
-    /// Why the connection was lost the last time.
+    /// Reason of the last loss of the connection.
     lost: Option<CloseReason>,
 }
 
@@ -68,7 +68,7 @@ struct State {
 pub(crate) enum Command {
     /// Close now.
     Close,
-    /// Start nothing new, and close when all is done, or at this time.
+    /// Start no new call; close when all calls have ended, or at this time.
     Drain(Instant),
 }
 
@@ -77,9 +77,9 @@ pub(crate) enum Command {
 pub(super) struct TaskInput {
     pub(super) command: Option<Command>,
     pub(super) next_deadline: Option<Instant>,
-    /// Calls that were sent and given up since.
+    /// Sent calls that were dropped since the last look.
     pub(super) given_up: Vec<CallId>,
-    /// True if the sender has a buffer that it may not need.
+    /// True if the sender may have a buffer that it can free.
     pub(super) has_buffer: bool,
 }
 
@@ -160,8 +160,8 @@ impl Sender {
 impl Sender {
     /// Writes one framed message if there is room. `None` if there is none.
     ///
-    /// With an `epoch`, only to the connection of that epoch: a reply belongs to the
-    /// connection that has asked.
+    /// With an `epoch`, it is written only for the connection of that epoch: a reply belongs
+    /// to the connection that its request came from.
     fn try_write(
         &self,
         state: &mut State,
@@ -224,7 +224,7 @@ impl Sender {
         }
     }
 
-    /// Returns true if more may be written. One message may always be.
+    /// Returns true if there is room for a message. An empty queue has room for any message.
     fn has_room(&self, state: &State) -> bool {
         let waits = state.output.bytes() + state.in_task;
         waits == 0 || waits < self.limit()
@@ -233,7 +233,7 @@ impl Sender {
     /// Returns when there may be room, or the connection is closed; for a call also when
     /// no response can come any more.
     pub(crate) async fn wait_for_room(&self, is_call: bool) {
-        /// Lets the next one look, for whatever reason this one stops waiting.
+        /// Wakes the next waiting task when this one stops waiting, also if it is dropped.
         struct Waiter<'a>(&'a Sender);
         impl Drop for Waiter<'_> {
             fn drop(&mut self) {
@@ -279,7 +279,7 @@ impl Sender {
 
 /// The connection's task.
 impl Sender {
-    /// Moves what handles have written behind what is in `out`.
+    /// Appends the messages that handles have written to `out`.
     #[inline]
     pub(crate) fn take_output(&self, out: &mut BytesMut) {
         if self.has_output.load(Acquire) {
@@ -289,7 +289,7 @@ impl Sender {
         }
     }
 
-    /// Takes all that there is for the task.
+    /// Takes commands, deadlines and messages for the task.
     pub(super) fn take_all(&self, out: &mut BytesMut) -> TaskInput {
         let before = out.len();
         let mut state = self.lock();
@@ -322,7 +322,7 @@ impl Sender {
         }
     }
 
-    /// Keeps what is written from now on for the next connection.
+    /// Keeps messages that are written from now on for the next connection.
     pub(super) fn block(&self) {
         self.lock().is_blocked = true;
     }

@@ -117,7 +117,7 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
     )
 }
 
-/// A connection could not be closed in good order.
+/// Reason of a connection that was closed before the last messages were sent.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection was closed before it took what was sent last")]
 pub(super) struct Unsent;

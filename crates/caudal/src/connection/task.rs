@@ -32,7 +32,7 @@ use crate::transport::{ReceiveError, Transport};
 const BURST: usize = 64 << 10;
 /// Frames after which output is sent even if more wait; they may ask for no reply.
 const FRAMES: usize = 1024;
-/// Maximum rounds of one poll, for a clock that stands still.
+/// Maximum rounds of one poll. It bounds a poll if the clock does not advance.
 const ROUNDS: usize = 8;
 
 /// Runs one connection until it ends; the output is the reason.
@@ -44,7 +44,7 @@ pub(super) struct ConnectionTask {
     core: Core,
 }
 
-/// The task without its transport, which lends its frames.
+/// The task without its transport: frames are borrowed from the transport meanwhile.
 pub(super) struct Core {
     pub(super) connection: Arc<Connection>,
     /// The other side, as calls see it.
@@ -58,7 +58,7 @@ pub(super) struct Core {
     pub(super) is_readable: bool,
     /// True if new requests are refused.
     pub(super) refusing: bool,
-    /// True if only what is written already is still sent.
+    /// True if only messages that are already written are sent.
     pub(super) closing: bool,
     /// True if nothing can be sent any more.
     pub(super) is_blocked: bool,
@@ -74,11 +74,11 @@ pub(super) struct Core {
     received: u64,
     /// The batch whose next entries are begun before anything else.
     pub(super) paused: Option<Box<PausedBatch>>,
-    /// Why messages could not be sent.
+    /// Reason why messages could not be sent.
     pub(super) unsendable: Option<io::Error>,
 }
 
-/// Why no more frames are received for now.
+/// Reason why receiving stops for now.
 enum Stop {
     /// There are none.
     Empty,
@@ -126,7 +126,7 @@ impl ConnectionTask {
         &self.core.router
     }
 
-    /// Returns the transport, and why something was left unsent, if it was.
+    /// Returns the transport, and the reason if messages were left unsent.
     pub(super) fn end(mut self) -> (Box<dyn Transport>, Option<CloseReason>) {
         let late = || (!self.core.out.is_empty()).then(Unsent::late);
         let cause = self.core.unsendable.take().or_else(late);
@@ -231,7 +231,7 @@ impl ConnectionTask {
             frames += 1;
         };
         if !core.may_read() {
-            // Nobody looks whether the rest of a message has come.
+            // Without reading it is unknown if the rest of a message has arrived.
             core.timers.end_message();
         }
         // A message is slow only if it is incomplete when there is nothing to read.
@@ -254,7 +254,7 @@ impl ConnectionTask {
         stop
     }
 
-    /// Sends what the transport takes.
+    /// Sends as much as the transport accepts.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<(), CloseReason> {
         let Self {
             transport, core, ..
@@ -270,7 +270,7 @@ impl ConnectionTask {
         let sent = loop {
             let left = core.out.len();
             match transport.poll_send(cx, &mut core.out) {
-                // It may have taken a part only, and waits for nothing.
+                // It may have accepted a part, and can be called again at once.
                 Poll::Ready(Ok(())) if core.out.is_empty() => break Poll::Ready(Ok(())),
                 Poll::Ready(Ok(())) if core.out.len() < left => {}
                 Poll::Ready(Ok(())) => break Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -297,7 +297,7 @@ impl ConnectionTask {
         }
     }
 
-    /// Sends what can be sent at once, before the connection ends for this reason.
+    /// Sends without waiting, before the connection ends for this reason.
     #[cold]
     fn send_last(&mut self, cx: &mut Context<'_>, reason: CloseReason) -> Poll<CloseReason> {
         let _ = self.send(cx);
@@ -310,11 +310,11 @@ impl Core {
         Replies::to_connection(&self.caller, &self.connection, &mut self.out)
     }
 
-    /// Acts on timers and on what handles want; returns a reason if the connection is to
+    /// Acts on timers and on commands of handles. Returns a reason if the connection must
     /// end.
     fn look(&mut self) -> Option<CloseReason> {
         let elapsed = self.timers.take_elapsed();
-        // While input goes on no timer is set.
+        // No timer is set while input arrives, so deadlines are checked here.
         let next = self.input.next_deadline;
         if elapsed || next.is_some_and(|next| next <= Instant::now()) {
             self.connection.sender.expire();
@@ -332,13 +332,13 @@ impl Core {
         }
     }
 
-    /// When the connection will have been idle for too long.
+    /// Time at which the connection reaches its idle timeout.
     fn idle_by(&self) -> Option<Instant> {
         let by = self.timers.idle_by(self.connection.config.idle_timeout)?;
         (!self.is_busy()).then_some(by)
     }
 
-    /// Returns true if something is being done, or waited for.
+    /// Returns true if a call runs or waits, in either direction.
     fn is_busy(&self) -> bool {
         self.paused.is_some()
             || self.connection.incoming.is_busy()
@@ -360,7 +360,7 @@ impl Core {
         if !self.queue.is_full(limits.in_flight, limits.queue) {
             return true;
         }
-        // A response may be behind the messages that are in the way.
+        // A response may follow the messages that fill the queue.
         !self.connection.is_output_full(self.out.len()) && self.connection.sender.has_pending()
     }
 
@@ -386,7 +386,7 @@ impl Core {
         }
     }
 
-    /// Acts on a frame that was not received.
+    /// Handles an error of receiving.
     ///
     /// # Errors
     /// The connection ends at once.
@@ -473,7 +473,7 @@ impl Core {
             && let Some((reason, deadline)) = &mut self.ending
             && !reason.is_local()
         {
-            // A peer that has ended its output and still reads is waited for.
+            // The other side has ended its output. If it still reads, wait for it.
             *deadline = after(Instant::now(), self.connection.config.drain_timeout);
         }
     }
@@ -485,8 +485,8 @@ impl Core {
             self.block(error);
             return Ok(());
         }
-        // If the other side has ended its output before, and takes no more, it is gone in
-        // good order.
+        // If the other side has ended its output before and reads no more, it has closed
+        // normally.
         Err(match self.ending.take() {
             Some((reason, _)) if reason.is_local() || is_gone(&error) => {
                 self.unsendable = Some(error);
@@ -496,11 +496,11 @@ impl Core {
         })
     }
 
-    /// Returns true if nothing is read because nothing can be sent: if the other side does
-    /// the same, neither ever will.
+    /// Returns true if this side does not read because it cannot send. If the other side does
+    /// the same, both are blocked.
     fn is_stuck(&self) -> bool {
         let connection = &self.connection;
-        // A call that holds the others up may itself wait for room.
+        // The call that the others wait for may itself wait for room.
         let works = connection.incoming.has_barrier() && !connection.sender.is_room_wanted();
         let is_full = connection.is_output_full(self.out.len());
         self.is_stalled && !self.may_read() && !works && is_full
@@ -532,7 +532,7 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // Messages that waited never run.
+        // Deferred messages never run.
         while let Some(queued) = self.queue.pop() {
             if queued.is_counted() {
                 self.connection.incoming.uncount_request();

@@ -27,7 +27,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Timers of a connection with an idle timeout; zero is for ever.
+    /// Timers of a connection with an idle timeout; zero means none.
     pub(super) fn new(idle: Duration) -> Self {
         Self {
             last_active: (!idle.is_zero()).then(Instant::now),
@@ -59,7 +59,7 @@ impl Timers {
         self.last_active.map(|last| after(last, idle))
     }
 
-    /// Starts the timeout of a message unless it runs already; zero is for ever.
+    /// Starts the timeout of a message unless it runs already; zero means no timeout.
     pub(super) fn begin_message(&mut self, limit: Duration) {
         if !limit.is_zero() && self.whole_by.is_none() {
             self.whole_by = Some(after(Instant::now(), limit));

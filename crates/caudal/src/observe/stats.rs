@@ -28,8 +28,8 @@ pub struct Stats {
     pub dropped: u64,
     /// Calls that we made.
     pub calls: u64,
-    /// Calls that failed, for whatever reason. What never began, since the connection was
-    /// closed or too many waited, is not among them, nor among [`calls`](Self::calls).
+    /// Calls that failed, for any reason. Calls that never began, because the connection was
+    /// closed or too many waited, count neither here nor in [`calls`](Self::calls).
     pub calls_failed: u64,
     /// Notifications that we sent.
     pub notifications: u64,

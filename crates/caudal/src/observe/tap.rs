@@ -61,8 +61,8 @@ impl<F: Fn(Direction, &[u8]) + Send + Sync + 'static> Tap for F {
 
 /// A tap that shows messages with the values of some members hidden.
 ///
-/// Members are hidden by name at any depth. Of what is not JSON only the length
-/// is shown, since nobody can say what is secret in it.
+/// Members are hidden by name at any depth. Of input that is not JSON only the length is
+/// shown, because secrets in it cannot be found.
 ///
 /// ```
 /// use caudal::{Direction, Redacted, Tap};

@@ -36,10 +36,10 @@ pub enum TracePlace {
     Meta,
 }
 
-/// A trace context, as the W3C has it: which trace a call belongs to.
+/// A trace context of the W3C: the trace that a call belongs to.
 ///
-/// It is carried and not changed: a tracer of your own makes the context of a new span.
-/// What arrives malformed, or twice, counts as none.
+/// It is passed on unchanged; a tracer of the application makes the context of a new span. A
+/// context that is malformed, or there twice, counts as none.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {

@@ -161,7 +161,7 @@ impl Peer {
     ///
     /// Params are a tuple or a struct; `()` sends none. The result is of any type
     /// that deserialises; where it is not used, `()` takes a `null`, and
-    /// [`IgnoredAny`](serde::de::IgnoredAny) whatever comes.
+    /// [`IgnoredAny`](serde::de::IgnoredAny) any result.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::CallError> {

@@ -25,16 +25,15 @@ pub(super) async fn on_blocking_pool<R: Send + 'static>(
         // The panic goes on here, and is caught where any other is.
         Err(error) => match error.try_into_panic() {
             Ok(payload) => std::panic::resume_unwind(payload),
-            // The runtime is shutting down; nobody hears an answer.
+            // The runtime is shutting down, so no reply can be sent.
             Err(_) => std::future::pending().await,
         },
     }
 }
 
-/// Work on the blocking pool, which cannot be stopped: as long as it runs it counts
-/// as in flight, and holds up what may not start beside it, also when nobody waits for it
-/// any more. Then it also counts among those of the server that do, for its connection may
-/// be gone before it.
+/// Work on the blocking pool, which cannot be stopped. While it runs, it counts as in flight
+/// and delays messages that must wait for it, also when its call has ended. Then it also
+/// counts towards the server's limit, because it may outlive its connection.
 pub(super) struct Job {
     caller: Caller,
     detached: Arc<AtomicUsize>,
@@ -105,7 +104,7 @@ impl<R> Drop for Abandoned<R> {
             .compare_exchange(RUNS, ABANDONED, order, Ordering::Acquire)
             .is_err()
         {
-            // It has ended with its call, which says so itself.
+            // It has ended before its call, and the call notes the end itself.
             self.0.end_detached();
         }
         self.1.abort();

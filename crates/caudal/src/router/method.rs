@@ -78,8 +78,8 @@ impl<H> Method<H> {
     /// not affected: one that takes long is for [`blocking`](Self::blocking).
     ///
     /// Calls still start in the order in which they came: the next message waits until
-    /// the task runs. From then on the two overlap, so what a handler must see before the
-    /// next message changes it is no work for a spawned one.
+    /// the task runs. From then on the two overlap, so do not spawn a handler that must
+    /// run before the next message changes its data.
     ///
     /// ```
     /// use caudal::{Method, Router};
@@ -95,9 +95,9 @@ impl<H> Method<H> {
     }
 
     /// Maximum time for a call; none by default. A call that takes longer is ended, and
-    /// its reply is -32001 `Request timed out`. A blocking handler goes on, unheard, and if
-    /// it is [serial](Self::serial) or served a notification, what follows waits for its end.
-    /// A plain function cannot be ended.
+    /// its reply is -32001 `Request timed out`. A blocking handler goes on and its result is
+    /// dropped; if it is [serial](Self::serial) or serves a notification, later messages wait
+    /// for its end. A plain function cannot be ended.
     ///
     /// ```
     /// use caudal::{Method, Router};

@@ -36,8 +36,8 @@ pub(crate) use unix::connect as unix_connect;
 /// often something is to be sent, but after [`forget`](Self::forget) and
 /// [`queued`](Self::queued).
 pub trait Transport: Send + Unpin + 'static {
-    /// The next frame, without whatever delimits it; `None` when the other side
-    /// has ended its output in good order.
+    /// The next frame, without its delimiters; `None` when the other side has closed its
+    /// output normally.
     ///
     /// The frame is lent until the next call. After `None` or a fatal error it is
     /// not called again.
@@ -76,9 +76,8 @@ pub trait Transport: Send + Unpin + 'static {
         let _ = reason;
     }
 
-    /// Ends the connection in good order, and returns when that is done, with a
-    /// reason if it knows more than that this side has closed it. Nothing is sent
-    /// after it.
+    /// Closes the connection, and returns when that is done, with a reason if there is a more
+    /// exact one than that this side has closed it. Nothing is sent after it.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
         let _ = cx;
         Poll::Ready(None)

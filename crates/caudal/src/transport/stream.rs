@@ -180,7 +180,7 @@ fn grow(buffer: &mut BytesMut, max_message: usize) {
     let have = buffer.len();
     let most = max_message.saturating_add(buffers::SIZE);
     let room = have.saturating_mul(2).min(most).max(have + ROOM);
-    // Exactly so much: a buffer that grows by itself takes more.
+    // Exactly this size: a buffer that grows by itself reserves more.
     let mut larger = BytesMut::with_capacity(room);
     larger.extend_from_slice(buffer);
     buffer.clear();

@@ -66,7 +66,7 @@ impl Listener {
         }
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         // On Linux the file gets the mode that the socket has when it is bound, so
-        // nobody slips in before the mode is set.
+        // no other user can connect before the mode is set.
         let _ = rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(0o600));
         socket.bind(&SockAddr::unix(path)?)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;

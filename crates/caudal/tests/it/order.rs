@@ -276,7 +276,7 @@ impl Transport for Failing {
 async fn a_transport_fails_one_call_once() {
     let peer = Peer::start_with(Failing::default(), Router::new(), Config::default());
     for calls in 1..=3 {
-        let call = peer.call::<i64>("n", ()).timeout(Duration::ZERO);
+        let call = peer.call::<i64>("n", ()).timeout(None);
         let error = tokio::time::timeout(Duration::from_secs(30), call).await;
         let error = error.expect("it waits").unwrap_err();
         assert!(

@@ -464,7 +464,7 @@ async fn a_call_to_a_child_that_reads_no_more_and_lives_on_fails() {
     let deaf = connect("cmd:sh -c 'exec 0<&-; sleep 60'");
     let peer = deaf.grace(ms(100)).await.unwrap();
     tokio::time::sleep(ms(100)).await;
-    let call = peer.call::<()>("x", ()).timeout(Duration::ZERO);
+    let call = peer.call::<()>("x", ()).timeout(None);
     let error = within(call).await.unwrap_err();
     let CallError::Closed(reason) = error else {
         panic!("{error:?}");

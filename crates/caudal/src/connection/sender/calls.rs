@@ -1,4 +1,4 @@
-//! Outgoing calls: written, answered, given up, timed out.
+//! Outgoing calls: written, answered, dropped, timed out.
 
 use std::sync::atomic::Ordering::*;
 use std::task::{Context, Poll, Waker};
@@ -40,7 +40,7 @@ impl Sender {
         Ok(Some(key))
     }
 
-    /// Begins a call whose message is written later, with others. Returns the epoch too.
+    /// Begins a call of a batch, which is written later. Also returns the epoch.
     pub(crate) fn begin_call(
         &self,
         options: &mut CallOptions,
@@ -96,7 +96,7 @@ impl Sender {
 
     /// Returns the outcome of a call, which is then removed.
     pub(crate) fn poll_outcome(&self, cx: &mut Context<'_>, key: CallKey) -> Poll<Outcome> {
-        // Dropped after the lock: a waker is somebody else's.
+        // Dropped after the lock, since dropping a waker may run foreign code.
         let mut replaced = None;
         self.lock().calls.poll_outcome(key, cx, &mut replaced)
     }
@@ -120,7 +120,7 @@ impl Sender {
             }
         }
         self.offer_room(guard);
-        // Its waker is somebody else's.
+        // Dropping its waker may run foreign code.
         drop(call);
     }
 
@@ -170,7 +170,7 @@ impl Sender {
         self.settle_id(invalid.id, Err(error));
     }
 
-    /// Fails one call, as its transport has found out. An id that no call waits for is
+    /// Fails one call for a reason of its transport. An id that no call waits for is
     /// ignored, like that of a late response.
     #[cold]
     pub(in crate::connection) fn fail_call(&self, id: &RequestId, error: CallError) {

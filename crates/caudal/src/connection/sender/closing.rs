@@ -1,4 +1,4 @@
-//! The end of a connection, for now or for good, and what becomes of its calls.
+//! The end of a connection, before a reconnection or for good, and the fate of its calls.
 
 use std::sync::atomic::Ordering::*;
 use std::task::Waker;

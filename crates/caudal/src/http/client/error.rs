@@ -48,8 +48,7 @@ impl RequestError {
         }
     }
 
-    /// The reason why the connection is not closed in good order, if no call waited for
-    /// the request.
+    /// Close reason of the connection, if the request had no call that could fail.
     pub(crate) fn close_reason(self) -> CloseReason {
         CloseReason::failed(match self {
             Self::Remote(error) => io::Error::new(io::ErrorKind::InvalidData, error),

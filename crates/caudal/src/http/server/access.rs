@@ -232,7 +232,7 @@ fn allows_origin(origin: &HeaderValue, host: &[u8], allowed: &Allowed, secure: b
         return false;
     };
     let own = text.split_once("://").is_some_and(|(scheme, rest)| {
-        // A page that came over `http` may be anybody's.
+        // A page that came over `http` may have been replaced on its way.
         let own = scheme == "https" || (scheme == "http" && !secure);
         own && rest.as_bytes().eq_ignore_ascii_case(host)
     });

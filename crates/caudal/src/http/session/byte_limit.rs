@@ -1,7 +1,7 @@
 //! Limits in bytes: one for each session, and one for all sessions of the server.
 //!
-//! A limit is a pair of semaphores with a permit for each byte. Whatever holds bytes
-//! carries its [`Reservation`] along, so nothing has to be counted by hand.
+//! A limit is a pair of semaphores with a permit for each byte. Each owner of
+//! bytes also owns their [`Reservation`], so no code has to count them.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ const MIN_IN_TRANSIT: usize = 4 * PIECE;
 #[derive(Debug)]
 pub(super) struct ServerLimits {
     bytes: usize,
-    /// Bytes that each session may hold whatever the others hold.
+    /// Bytes that each session may always hold, also when the common limit is reached.
     share: usize,
     requests: Arc<Semaphore>,
     answers: Arc<Semaphore>,

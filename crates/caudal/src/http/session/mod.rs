@@ -218,7 +218,7 @@ fn not_found() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, "there is no such session\n")
 }
 
-/// Waits for `work`, but not longer than `limit`; zero is for ever.
+/// Waits for `work`, but not longer than `limit`; zero means no limit.
 async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     match limit.is_zero() {
         true => Some(work.await),

@@ -5,8 +5,8 @@
 //!           │ or until it is acknowledged │
 //! ```
 //!
-//! Messages that went out over a POST are not kept: its stream is not the one that a
-//! client resumes.
+//! Messages that were sent over a POST are not kept, because a client cannot resume the
+//! stream of a POST.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,13 +20,13 @@ use super::reader::Reader;
 /// Time that a message is kept after it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retention {
-    /// As long as there is room, to be sent again to a client that comes back.
+    /// While there is room, to send it again to a client that reconnects.
     Replay,
-    /// Until the client acknowledges it. So long it counts as owed.
+    /// Until the client acknowledges it. Until then it counts as not delivered.
     UntilAcknowledged,
 }
 
-/// OutboxState of a client that is still owed something.
+/// State of a client that has not received all messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     /// True if everything was sent and only an acknowledgement is missing.
@@ -50,7 +50,7 @@ pub(crate) struct Outbox {
     state: Mutex<OutboxState>,
     /// Notified of every change.
     changed: Notify,
-    /// Notified of changes while nobody reads: a POST may.
+    /// Notified of changes while there is no reader, for POSTs that could read.
     unread: Notify,
 }
 
@@ -146,7 +146,7 @@ impl Outbox {
         })
     }
 
-    /// Begins to read for a POST, if nobody else reads and nothing must be acknowledged.
+    /// Begins to read for a POST, if there is no other reader and nothing must be acknowledged.
     #[cfg(feature = "sse")]
     pub(super) fn lend(self: &Arc<Self>) -> Option<Reader> {
         self.change(|state| {
@@ -162,7 +162,7 @@ impl Outbox {
         state.is_free() && !state.queue.is_empty()
     }
 
-    /// Drops everything up to `number` that was sent: the client has got it.
+    /// Drops the sent messages up to `number`, because the client has received them.
     pub(crate) fn acknowledge(&self, number: u64) {
         self.change(|state| state.acknowledge(number));
     }
@@ -172,12 +172,12 @@ impl Outbox {
         self.lock().last
     }
 
-    /// Accepts no further messages. A reader gets what there is, and then its end.
+    /// Accepts no further messages. A reader gets the remaining messages, and then the end.
     pub(super) fn close(&self) {
         self.change(|state| state.closed = true);
     }
 
-    /// Closes the outbox and drops what is in it: nobody will come for it.
+    /// Closes the outbox and drops its messages, because no client will read them.
     pub(super) fn discard(&self) {
         self.change(|state| {
             state.closed = true;
@@ -188,7 +188,7 @@ impl Outbox {
         });
     }
 
-    /// OutboxState of the client if it is still owed something.
+    /// State of the client, if it has not received all messages.
     pub(super) fn due(&self) -> Option<Due> {
         self.lock().due()
     }
@@ -199,7 +199,7 @@ impl Outbox {
         self.wait_for(changed).await;
     }
 
-    /// Notes that the client was told of a message to come.
+    /// Notes that the client was promised a message.
     pub(super) fn promise(&self) {
         self.lock().has_listened = true;
     }
@@ -224,7 +224,7 @@ impl Outbox {
         }
     }
 
-    /// Futures that end with the next change, and with the next one while nobody reads.
+    /// Futures that end with the next change, and with the next one while there is no reader.
     #[cfg(feature = "sse")]
     pub(super) fn notified(
         &self,
@@ -235,7 +235,7 @@ impl Outbox {
         (self.changed.notified(), self.unread.notified())
     }
 
-    /// Changes the state, and wakes those who wait for that.
+    /// Changes the state, and wakes the tasks that wait for a change.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut OutboxState) -> R) -> R {
         let mut state = self.lock();
         let result = change(&mut state);

@@ -19,7 +19,8 @@ use crate::dialect::member;
 use crate::http::{Body, Http, json, later, plain};
 use crate::observe::tap::Direction;
 
-/// Time after which a reply comes on an event stream, whose head need not wait for it.
+/// Time to wait for a reply as JSON. After it the response is an event stream, whose head is
+/// sent before the reply.
 #[cfg(feature = "sse")]
 const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(50);
 
@@ -78,13 +79,14 @@ fn answer_invalid(
     let mut out = BytesMut::new();
     Replies::bare(&caller, &mut out).invalid(invalid);
     match out.is_empty() {
-        // It was meant as an answer.
+        // It was meant as a response, which is never answered.
         true => accepted(false),
         false => replied(http, out.freeze()),
     }
 }
 
-/// Refuses requests when too many wait already. Nothing that came with them begins.
+/// Refuses the requests of a POST because too many wait. Its other messages do not run
+/// either.
 fn overloaded(http: &Http, session: &Session, text: &[u8]) -> Response<Body> {
     let caller = Caller::Connection(Arc::clone(&session.connection));
     let refuse = |out: &mut BytesMut, id: Id<'_>| {
@@ -104,14 +106,14 @@ fn overloaded(http: &Http, session: &Session, text: &[u8]) -> Response<Body> {
 
 fn replied(http: &Http, text: Bytes) -> Response<Body> {
     let status = match http.status(Some(&text), StatusCode::OK) {
-        // In a session they tell that there is none any more.
+        // In a session these statuses mean that the session is gone.
         StatusCode::NOT_FOUND | StatusCode::GONE => StatusCode::OK,
         status => status,
     };
     json(status, text)
 }
 
-/// Returns true if a message answers calls of the server, and does nothing else.
+/// Returns true if a message has only responses to calls of the server.
 fn is_answer(message: &Message<'_>) -> bool {
     match message {
         Message::Batch(entries) => entries.iter().all(is_answer),
@@ -175,7 +177,7 @@ fn accepted(is_async: bool) -> Response<Body> {
     response
 }
 
-/// Tells that there is no session any more.
+/// Returns the response for a session that has ended.
 fn ended(http: &Http) -> Response<Body> {
     match http.hub().stop.is_cancelled() {
         true => plain(

@@ -1,4 +1,4 @@
-//! The one who takes messages out of an outbox, part by part.
+//! Reader of an outbox, which takes messages part by part.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -50,8 +50,8 @@ impl Reader {
         }
     }
 
-    /// Goes back to what comes after `number`, as far as it is kept; returns how many
-    /// messages are missing.
+    /// Goes back to the first kept message after `number`; returns how many messages are
+    /// missing.
     pub(crate) fn resume_after(&mut self, number: u64) -> u64 {
         let token = self.token;
         self.outbox.change(|state| match state.reader {
@@ -64,7 +64,7 @@ impl Reader {
     /// `None` when there is another reader, or when the outbox is closed and empty.
     ///
     /// A message counts as sent when its last part is taken. A POST takes messages whole,
-    /// since nobody can resume its stream.
+    /// since a client cannot resume its stream.
     pub(crate) fn try_part(&mut self, limit: u64, size: usize) -> Poll<Option<MessagePart>> {
         let outbox = Arc::clone(&self.outbox);
         // Nothing changes for others before the last part.

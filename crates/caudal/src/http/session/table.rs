@@ -1,4 +1,4 @@
-//! All sessions of a server: opened, found again, and ended when nothing is heard of them.
+//! All sessions of a server: opened, found by id, and ended when their client is silent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -74,7 +74,7 @@ impl SessionTable {
         let (queues, incoming) = SessionQueues::new(limits);
         let extensions = match options.authorize {
             Some(_) => caller.extensions().clone(),
-            // Those are the connection's, which may not be its client's alone.
+            // These belong to the connection, which several clients may share.
             None => Extensions::default(),
         };
         let remote = http.remote().map(|remote| remote.to_string());
@@ -94,7 +94,7 @@ impl SessionTable {
         timeout: Duration,
     ) {
         let mut state = self.lock();
-        // If its transport has ended already, nobody would take it out again.
+        // If its transport has ended already, the session would never be removed.
         if session.queues.inbox.is_closed() {
             return;
         }
@@ -141,7 +141,7 @@ impl SessionTable {
             tracing::debug!(target: "caudal", "a session has expired");
             session.end();
         }
-        // Each look is at all of them, so there must not be many looks.
+        // Each check visits all sessions, so there must not be many checks.
         next.map(|next| (next - now).max(timeout / 16))
     }
 
@@ -156,7 +156,7 @@ impl Drop for SessionTable {
     fn drop(&mut self) {
         let sessions = std::mem::take(&mut self.lock().sessions);
         for (session, _) in sessions.values() {
-            // Nobody can reach it any more.
+            // No request can reach the session any more.
             let limit = session.connection.config.drain_timeout;
             let deadline = after(Instant::now(), limit);
             session.connection.command(Command::Drain(deadline));

@@ -1,4 +1,4 @@
-//! A session as a transport: its connection sees nothing of HTTP.
+//! A session as a transport: its connection does not depend on HTTP.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -49,7 +49,7 @@ pub(super) struct SessionTransport {
     queued: VecDeque<Reservation>,
     /// Sends the first message that waits, when there is room for it.
     sending: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
-    /// Waits for what the client is owed when the session has ended.
+    /// Waits until the client has received the last messages of a session that has ended.
     draining: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -88,7 +88,7 @@ impl SessionTransport {
         }
     }
 
-    /// Accepts nothing more. Requests that have not begun are answered.
+    /// Accepts no further messages. Requests that have not begun are refused.
     fn close(&mut self) {
         self.incoming.close();
         while let Ok(IncomingMessage { text, .. }) = self.incoming.try_recv() {
@@ -183,7 +183,7 @@ async fn send_later(message: OutgoingMessage, hub: Arc<ConnectionGroup>) -> io::
     }
 }
 
-/// Waits for what the client of a session that has ended is owed.
+/// Waits until the client of a session that has ended has received the last messages.
 async fn drain(queues: Arc<SessionQueues>, hub: Arc<ConnectionGroup>) {
     let ended = Instant::now();
     while let Some(due) = queues.outbox.due() {
@@ -200,12 +200,12 @@ fn due_by(due: Due, hub: &ConnectionGroup, ended: Instant) -> Instant {
     let now = Instant::now();
     if !hub.stop.is_cancelled() {
         let limit = if due.is_read { READ_TIME } else { VISIT_TIME };
-        // However often it comes.
+        // Also if the client comes again and again.
         return after(now, limit).min(after(ended, READ_TIME));
     }
     let end = hub.deadline();
     match due {
-        // Soon after that all connections are cut.
+        // All connections are closed soon after that.
         Due { is_read: true, .. } => after(end, VISIT_TIME),
         Due { is_sent: true, .. } => after(now, READ_TIME).min(end),
         Due {
@@ -215,7 +215,7 @@ fn due_by(due: Due, hub: &ConnectionGroup, ended: Instant) -> Instant {
     }
 }
 
-/// Policy for messages of our own.
+/// Policy for decoding messages of this side.
 fn unbounded() -> Policy {
     let mut policy = Policy::default();
     policy.max_message = usize::MAX;
@@ -232,7 +232,7 @@ fn shutting_down(out: &mut BytesMut, id: Id<'_>) {
 
 impl Transport for SessionTransport {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
-        // The one before it is done with.
+        // The previous message has been handled.
         self.lent = None;
         let Some(message) = ready!(self.incoming.poll_recv(cx)) else {
             return Poll::Ready(Ok(None));

@@ -1,4 +1,4 @@
-//! A server's side of the handshake.
+//! The server's side of the handshake.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::server::group::GroupGuard;
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answers a request for a WebSocket, and runs the WebSocket in a task of its own. Returns
-/// `None` if the request is for something else. `caller` has the extensions that the
+/// `None` for other requests. `caller` has the extensions that the
 /// application has set.
 pub(crate) fn accept(
     http: &Http,
@@ -80,7 +80,7 @@ async fn run(hub: GroupGuard, upgrade: OnUpgrade, guest: Guest) {
     };
     match bare(upgraded) {
         Ok((socket, read)) => welcome(&hub, socket, &read, guest).await,
-        // TLS, one stream of many, or a connection of somebody else's server.
+        // TLS, a stream of HTTP/2, or a connection of another server that mounts the service.
         Err(upgraded) => welcome(&hub, TokioIo::new(upgraded), &[], guest).await,
     }
 }
@@ -111,11 +111,11 @@ where
     hub.start_with(Box::new(socket), guest.found);
 }
 
-/// A request for a WebSocket that is in order.
+/// A valid request for a WebSocket.
 enum Handshake {
     /// HTTP/1.1, with the value of `Sec-WebSocket-Accept`.
     Upgrade(HeaderValue),
-    /// A stream of HTTP/2, as RFC 8441 has it.
+    /// A stream of HTTP/2 (RFC 8441).
     Connect,
 }
 
@@ -146,7 +146,7 @@ impl Handshake {
         Ok(Self::Upgrade(proof))
     }
 
-    /// The answer that begins it.
+    /// Returns the response that begins the WebSocket.
     fn agree(self) -> Response<Body> {
         let mut response = Response::new(Body::empty());
         if let Self::Upgrade(proof) = self {
@@ -175,7 +175,7 @@ fn malformed(text: &'static str) -> Box<Response<Body>> {
     Box::new(plain(StatusCode::BAD_REQUEST, text))
 }
 
-/// The value of a header that stands there once.
+/// Returns the value of a header, unless the header is there twice.
 fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h [u8]> {
     let mut all = headers.get_all(name).iter();
     let value = all.next()?;

@@ -1,4 +1,4 @@
-//! A client's side of the handshake.
+//! The client's side of the handshake.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -81,14 +81,14 @@ fn request(target: &Target<'_>, options: &ClientOptions, key: &str) -> io::Resul
         headers.insert(AUTHORIZATION, bearer);
     }
     add(&mut headers, &options.headers);
-    // What makes it a WebSocket is not the application's.
+    // The application must not replace the headers of the handshake.
     headers.remove(SEC_WEBSOCKET_EXTENSIONS);
     headers.remove(SEC_WEBSOCKET_ACCEPT);
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
     headers.insert(SEC_WEBSOCKET_KEY, value(key)?);
-    // What is asked may follow the host at once.
+    // The query may follow the host without a path.
     let path = match target.path.starts_with('/') {
         true => target.path.to_owned(),
         false => format!("/{}", target.path),
@@ -132,7 +132,7 @@ fn is_offered(headers: &HeaderMap, offered: &HeaderMap) -> bool {
     names.any(|name| name.trim_ascii() == protocol.as_bytes())
 }
 
-/// Why no answer came, which only the connection may know.
+/// Returns the reason why no response came. The connection may know a better one.
 async fn unanswered(error: hyper::Error, driven: JoinHandle<hyper::Result<()>>) -> io::Error {
     let end = tokio::time::timeout(REFUSAL, driven).await;
     let strange = matches!(end, Ok(Ok(Err(end))) if is_not_http(&end));
@@ -142,17 +142,17 @@ async fn unanswered(error: hyper::Error, driven: JoinHandle<hyper::Result<()>>) 
     }
 }
 
-/// Makes an error of the response of a server that has refused.
+/// Converts a refusal of the server into an error.
 async fn refused(response: Response<Incoming>) -> io::Error {
     let status = response.status();
     let advice = Advice::of(status, response.headers());
     let mut text = Vec::new();
-    // What has come until then is shown.
+    // The part that was received in time is shown.
     let _ = tokio::time::timeout(REFUSAL, read(response.into_body(), &mut text)).await;
     status_error(status, &text, advice).into()
 }
 
-/// Reads as much of a body as is shown.
+/// Reads as much of the body as an error shows.
 async fn read(body: Incoming, text: &mut Vec<u8>) {
     let mut body = pin!(body);
     // A character has four bytes at most.

@@ -1,5 +1,5 @@
-//! Frames as RFC 6455 has them, read where they came in: a message in one frame is
-//! lent from the buffer that the socket was read into.
+//! Frames of RFC 6455, read in place: a message in one frame is borrowed from the buffer
+//! that the socket was read into.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ mod tests;
 
 /// Maximum payload bytes of a control frame.
 const CONTROL: usize = 125;
-/// Bytes of a message that is too large by which its call is found.
+/// Bytes of an oversized message in which the id of its call is looked for.
 const HEAD: usize = 2 << 10;
 /// Minimum room for one read, unless the frame needs less.
 const ROOM: usize = 4 << 10;
@@ -120,7 +120,7 @@ impl From<Fault> for ReceiveError {
     }
 }
 
-/// The head of a frame, which keeps all rules.
+/// The head of a valid frame.
 #[derive(Debug)]
 struct Header {
     opcode: Opcode,
@@ -130,7 +130,7 @@ struct Header {
     payload: Range<usize>,
 }
 
-/// Finds messages in what comes in.
+/// Finds messages in the input.
 #[derive(Debug)]
 pub(super) struct Frames {
     role: Role,
@@ -146,7 +146,7 @@ pub(super) struct Frames {
     open: Option<Opcode>,
     /// Fragments of that message. The message is lent if it is not empty and `open` is `None`.
     pieces: Vec<u8>,
-    /// Memory that the server counts.
+    /// Memory that counts towards the server's limit.
     share: Share,
 }
 
@@ -154,7 +154,7 @@ impl Frames {
     pub(super) fn new(role: Role, max_message: usize) -> Self {
         Self {
             role,
-            // No message in memory is longer; the first bit of a length is never set.
+            // No message in memory is longer, and the first bit of a length is never set.
             max_message: max_message.min(isize::MAX as usize),
             input: BytesMut::new(),
             start: 0,
@@ -166,7 +166,7 @@ impl Frames {
         }
     }
 
-    /// Counts its memory as a part of what a server has.
+    /// Sets the server's limit that its memory counts towards.
     pub(super) fn count(&mut self, share: Share) {
         self.share = share;
     }
@@ -195,11 +195,11 @@ impl Frames {
         self.input.get(self.current.clone()).unwrap_or_default()
     }
 
-    /// Looks for the next message, ping or goodbye; `None` if more must come in.
-    /// Lets go of what was found before.
+    /// Finds the next message, ping or close frame; `None` if more input is needed. Releases
+    /// the previous one.
     ///
     /// # Errors
-    /// No frame can follow.
+    /// The input is invalid or too large, and no frame can follow.
     pub(super) fn next(&mut self) -> Result<Option<Found>, Fault> {
         self.release();
         loop {
@@ -226,7 +226,7 @@ impl Frames {
         }
     }
 
-    /// Lets go of what was lent.
+    /// Releases the frame or message that was borrowed.
     fn release(&mut self) {
         self.current = 0..0;
         if self.open.is_none() && self.pieces.capacity() > 0 {
@@ -234,7 +234,7 @@ impl Frames {
         }
     }
 
-    /// Takes the next frame, if it is whole, and takes its mask off.
+    /// Takes the next frame, if it is complete, and removes its mask.
     fn take(&mut self) -> Result<Option<Header>, Fault> {
         let input = self.input.get(self.start..).unwrap_or_default();
         let Some(header) = self.header(input)? else {
@@ -256,7 +256,7 @@ impl Frames {
         Ok(Some(header))
     }
 
-    /// The head of the frame that begins here; `None` if more of it must come in.
+    /// Reads the head of the next frame; `None` if more input is needed.
     fn header(&self, input: &[u8]) -> Result<Option<Header>, Fault> {
         let Some((&[first, second], rest)) = input.split_first_chunk() else {
             return Ok(None);
@@ -274,7 +274,7 @@ impl Frames {
             length => (length.into(), rest),
         };
         let length = match self.check_length(opcode, length) {
-            // An answer finds its call by its first bytes, so these are waited for.
+            // The first bytes tell which call an oversized response answers, so wait for them.
             Err(Fault::TooLarge { .. }) if self.lacks_head(rest, length) => return Ok(None),
             checked => checked?,
         };
@@ -292,7 +292,7 @@ impl Frames {
         }))
     }
 
-    /// The rules for the first two bytes.
+    /// Checks the first two bytes.
     fn check(&self, first: u8, second: u8) -> Result<Opcode, Violation> {
         if first & 0x70 != 0 {
             return Err(Violation::Reserved);
@@ -326,13 +326,13 @@ impl Frames {
         fitting.ok_or(Fault::TooLarge { limit })
     }
 
-    /// Returns true if more of the first bytes of a message of a server is to come in.
+    /// Returns true if more of the first bytes of a server's message are needed.
     fn lacks_head(&self, payload: &[u8], length: u64) -> bool {
         let is_first = self.role == Role::Client && self.pieces.is_empty();
         is_first && (payload.len() as u64) < length.min(HEAD as u64)
     }
 
-    /// First bytes of the message of a server that was too large.
+    /// Returns the first bytes of a server's message that was too large.
     pub(super) fn skipped(&self) -> &[u8] {
         let frame = self.input.get(self.start..).unwrap_or_default();
         let start = match frame.get(1) {
@@ -347,7 +347,7 @@ impl Frames {
         bytes.get(..HEAD).unwrap_or(bytes)
     }
 
-    /// Puts a piece to those before it; `true` if the message is whole.
+    /// Appends a fragment to those before it; returns true if the message is complete.
     fn add_piece(&mut self, header: &Header) -> Result<bool, Fault> {
         let kind = *self.open.get_or_insert(header.opcode);
         let piece = self.input.get(self.current.clone()).unwrap_or_default();
@@ -361,7 +361,7 @@ impl Frames {
         Ok(header.is_last)
     }
 
-    /// The buffer, with room to read into. Lets go of what was found before.
+    /// Returns the buffer, with room to read into. Releases the previous message.
     pub(super) fn buffer_mut(&mut self) -> &mut BytesMut {
         self.release();
         if self.start == self.input.len() {
@@ -378,11 +378,11 @@ impl Frames {
         &mut self.input
     }
 
-    /// Gives the buffer back, if there is nothing in it, and counts what a message that is
-    /// not whole takes.
+    /// Returns the buffer to the pool if it is empty, and counts the memory of an incomplete
+    /// message.
     ///
     /// # Errors
-    /// The server has no room for it. It is dropped, and no frame can follow.
+    /// The server has no room for the message. It is dropped, and no frame can follow.
     pub(super) fn rest(&mut self) -> Result<(), Fault> {
         self.release();
         if self.start == self.input.len() {
@@ -406,7 +406,7 @@ impl Frames {
         Err(Fault::NoRoom)
     }
 
-    /// Forgets all that came in and was not looked at.
+    /// Drops all input that was not read.
     pub(super) fn forget(&mut self) {
         self.input.clear();
         self.start = 0;
@@ -438,13 +438,13 @@ impl Frames {
         self.start = 0;
     }
 
-    /// Makes room for as much again as has come in of a frame, and for no more
-    /// than that frame. It is at the front.
+    /// Makes room for as many bytes of the frame as have arrived, and for no more than the
+    /// frame needs. The frame is at the front of the buffer.
     fn grow(&mut self) {
         let have = self.input.len();
         let length = self.length.unwrap_or(have + ROOM);
         let room = length.min(have.saturating_mul(2)).max(have + 1);
-        // Exactly so much: a buffer that grows by itself takes more.
+        // Exactly this size: a buffer that grows by itself reserves more.
         let mut larger = BytesMut::with_capacity(room);
         larger.extend_from_slice(&self.input);
         self.input.clear();

@@ -7,7 +7,7 @@ use caudal_core::{CloseReason, FrameError};
 use super::frames::Violation;
 use crate::transport::ShuttingDown;
 
-/// The other side has sent a close frame.
+/// Close frame of the other side.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Goodbye {
     #[error("it gave no reason")]
@@ -19,7 +19,7 @@ pub(super) enum Goodbye {
 }
 
 impl Goodbye {
-    /// Reads what a close frame carries.
+    /// Reads the payload of a close frame.
     pub(super) fn parse(payload: &[u8]) -> Result<Self, Broken> {
         let Some((code, text)) = payload.split_first_chunk() else {
             return match payload.is_empty() {
@@ -28,7 +28,7 @@ impl Goodbye {
             };
         };
         let code = u16::from_be_bytes(*code);
-        // RFC 6455, section 7.4, and what was registered since.
+        // RFC 6455, section 7.4, and codes that were registered later.
         if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
             return Err(Violation::Code(code).into());
         }

@@ -1,4 +1,4 @@
-//! The key of a handshake, and what proves that it was understood.
+//! The key of a handshake, and the server's proof that it has read the key.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub(super) fn random() -> io::Result<String> {
     Ok(STANDARD.encode(bytes))
 }
 
-/// A server's answer to a key.
+/// Returns the server's proof for a key.
 pub(super) fn proof(key: &[u8]) -> String {
     let mut digest = Sha1::new();
     digest.update(key);

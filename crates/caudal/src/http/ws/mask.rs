@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Puts a mask on, or takes it off.
+/// Applies a mask, or removes it.
 pub(super) fn apply(mask: [u8; 4], text: &mut [u8]) {
     let [a, b, c, d] = mask;
     let twice = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);

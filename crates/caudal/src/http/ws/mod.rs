@@ -1,11 +1,11 @@
 //! WebSocket: one text frame for each message, in both directions.
 //!
 //! ```text
-//! accept    a server's answer to the request for one
-//! connect   a client's request
-//!   └→ socket   the transport: messages, pings, the end
-//!        └→ wire    bytes in and out, in pieces as large as the socket takes
-//!             └→ frames   messages in what came in
+//! accept    the server's side of the handshake
+//! connect   the client's side
+//!   └→ socket   the transport: messages, pings, closing
+//!        └→ wire    buffers between the frames and the socket
+//!             └→ frames   finds messages in the input
 //! ```
 
 mod accept;

@@ -1,4 +1,4 @@
-//! Messages over a WebSocket whose handshake is done.
+//! The transport of a WebSocket after its handshake.
 
 use std::future::Future;
 use std::io;
@@ -23,13 +23,13 @@ use crate::connection::incomplete::Share;
 use crate::http::Lasting;
 use crate::transport::{ReceiveError, Transport};
 
-/// The longest head of a frame.
+/// Maximum bytes of the head of a frame.
 const HEAD: usize = 14;
 /// Maximum time for the other side to end its output after this side has ended its own.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// A WebSocket over any bytes that flow in order.
-// In this order: what every message looks at stands together.
+/// A WebSocket over any byte stream.
+// The fields that every message uses are next to each other.
 #[repr(C)]
 pub(super) struct WebSocket<S> {
     /// True until a close frame is written.
@@ -47,7 +47,7 @@ pub(super) struct WebSocket<S> {
     last_words: Option<Vec<u8>>,
     ending: Ending,
     remote: Option<String>,
-    /// Keeps the connection counted.
+    /// Guard that counts the connection.
     lasting: Option<Arc<Lasting>>,
 }
 
@@ -92,7 +92,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         self
     }
 
-    /// Counts the memory of messages that are not whole as a part of what a server has.
+    /// Sets the server's limit that the memory of incomplete messages counts towards.
     pub(super) fn with_share(mut self, share: Share) -> Self {
         self.wire.frames.count(share);
         self
@@ -108,26 +108,26 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         self
     }
 
-    /// Closes it because there is no room.
+    /// Closes the WebSocket, because it is beyond the limit of connections.
     pub(super) async fn refuse(mut self) {
         self.goodbye = Some(goodbye::too_many());
         std::future::poll_fn(|cx| self.poll_close(cx)).await;
     }
 
-    /// Bytes that its own buffers have room for.
+    /// Returns the capacity of its buffers in bytes.
     #[cfg(test)]
     pub(super) fn buffered(&self) -> usize {
         self.wire.output.len() + self.wire.frames.room()
     }
 
-    /// Looks for a message in what comes in.
+    /// Finds a message in the input.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReceiveError>> {
         while self.is_open && self.last_words.is_none() {
             match self.wire.frames.next()? {
                 Some(Found::Message) => return Poll::Ready(Ok(())),
                 Some(Found::Ping) => self.answer_ping()?,
                 Some(Found::Goodbye(goodbye)) => {
-                    // What was asked before it is answered first.
+                    // Requests before the close frame are answered first.
                     self.last_words = Some(self.wire.frames.payload().to_vec());
                     let reason = CloseReason::remote_with(goodbye);
                     return Poll::Ready(Err(ReceiveError::Closed(reason)));
@@ -143,7 +143,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         Poll::Ready(Err(ReceiveError::Closed(reason)))
     }
 
-    /// Answers a ping, or keeps it in the place of one before it.
+    /// Answers a ping. Without room, it replaces the ping that waits.
     fn answer_ping(&mut self) -> io::Result<()> {
         let mut owed = self.owed.take().unwrap_or_default();
         owed.clear();
@@ -152,7 +152,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         self.repay()
     }
 
-    /// Answers the last ping, if that was not done and there is room.
+    /// Answers the ping that waits, if there is room.
     fn repay(&mut self) -> io::Result<()> {
         if self.wire.output.len() >= FULL || !self.is_open {
             return Ok(());
@@ -163,7 +163,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         }
     }
 
-    /// Does what is due while nothing comes in.
+    /// Sends pongs and pings that are due while there is no input.
     fn rest(&mut self, cx: &mut Context<'_>) -> Result<(), ReceiveError> {
         loop {
             // A pong may have waited for room.
@@ -197,7 +197,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
                 Some(timer) => timer,
                 none => none.insert(Box::pin(sleep_until(due))),
             };
-            // It fires early at worst, and is then set again.
+            // It may fire too early, and is then set again.
             if timer.deadline() > due {
                 timer.as_mut().reset(due);
             }
@@ -219,7 +219,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
     }
 
     fn ping(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        // While there is no room for it, other output is on its way.
+        // If there is no room for the ping, other output is on its way.
         if self.wire.output.len() < FULL {
             self.write(Opcode::Ping, &[])?;
         }
@@ -229,7 +229,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         }
     }
 
-    /// Makes frames of messages while there is room.
+    /// Writes messages as frames while there is room.
     fn frame(&mut self, out: &mut BytesMut) -> io::Result<()> {
         while !out.is_empty() && self.wire.output.len() < FULL {
             let end = memchr::memchr(b'\n', out).unwrap_or(out.len());
@@ -253,7 +253,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.ending == Ending::NotBegun {
             if std::mem::take(&mut self.is_open) {
-                // The other side's goodbye is said back.
+                // The close frame of the other side is echoed.
                 let payload = self.last_words.take();
                 let payload = payload.or_else(|| self.goodbye.map(CloseFrame::payload));
                 self.write(Opcode::Close, &payload.unwrap_or_default())?;
@@ -268,7 +268,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
             ready!(self.wire.poll_shutdown(cx))?;
             self.ending = Ending::Discarding;
         }
-        // A socket that is closed with input unread may take our last words with it.
+        // A socket that is closed with unread input is reset, and the last output is lost.
         self.wire.poll_discard(cx).map(Ok)
     }
 }
@@ -298,7 +298,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
             self.frame(out)?;
             match self.wire.poll_drain(cx) {
                 Poll::Ready(drained) => drained?,
-                // Perhaps nobody receives until there is room.
+                // The task may not call `poll_receive` until there is room.
                 Poll::Pending if self.is_silent(cx)? => {
                     let silent = io::Error::new(io::ErrorKind::TimedOut, Broken::Silent);
                     return Poll::Ready(Err(silent));
@@ -342,7 +342,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
     }
 }
 
-/// Writes a frame straight into the buffer that is sent.
+/// Writes a frame directly into the output buffer.
 pub(super) fn write_frame(
     output: &mut BytesMut,
     opcode: Opcode,

@@ -1,4 +1,4 @@
-//! The bytes below a WebSocket, in buffers that an idle one does not hold.
+//! Input and output buffers of a WebSocket. An idle WebSocket has none.
 
 use std::future::Future;
 use std::io;
@@ -16,8 +16,8 @@ use crate::transport::ReceiveError;
 /// Bytes of queued output at which no more output is accepted.
 pub(super) const FULL: usize = buffers::SIZE;
 
-/// A socket with what was read from it, and what is to be written to it.
-// In this order: what every message looks at stands together.
+/// A socket with its input and output buffers.
+// The fields that every message uses are next to each other.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Wire<S> {
@@ -56,7 +56,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.asked = false;
     }
 
-    /// Adds bytes that were read before.
+    /// Adds input that was read during the handshake.
     pub(super) fn push(&mut self, read: &[u8]) {
         if !read.is_empty() {
             self.frames.buffer_mut().extend_from_slice(read);
@@ -67,7 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Reads once; `false` at the end.
     ///
     /// # Errors
-    /// The socket has failed, or there is no room for a message that is not whole.
+    /// The socket has failed, or there is no room for an incomplete message.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, ReceiveError>> {
         let buffer = self.frames.buffer_mut();
         let read = pin!(self.io.read_buf(buffer)).poll(cx);
@@ -76,21 +76,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             return read.map_ok(|_| false).map_err(Into::into);
         };
         self.received += bytes as u64;
-        // Whoever takes nothing is not there to any purpose.
+        // A client that reads nothing counts as silent, even if it sends.
         if !self.stalled {
             self.hear();
         }
         Poll::Ready(Ok(true))
     }
 
-    /// Writes all that waits.
+    /// Writes the whole output buffer.
     pub(super) fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.output.is_empty() {
             let written = Pin::new(&mut self.io).poll_write(cx, &self.output);
             let Poll::Ready(written) = written else {
                 if !std::mem::replace(&mut self.stalled, true) {
                     buffers::shrink(&mut self.output);
-                    // It has its time from now on.
+                    // From now on the client counts as silent until it reads.
                     self.hear();
                 }
                 return Poll::Pending;
@@ -103,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             self.sent += written as u64;
             self.needs_flush = true;
             if std::mem::take(&mut self.stalled) {
-                // Whoever reads is there, even if our question is behind much else.
+                // A client that reads is alive, even if the ping is still behind other output.
                 self.hear();
             }
         }
@@ -117,12 +117,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends the output.
+    /// Closes the output.
     pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 
-    /// Reads to the end, for nothing.
+    /// Reads to the end and drops the input.
     pub(super) fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.frames.forget();
@@ -133,7 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// The output, with room in it.
+    /// Returns the output buffer, with room in it.
     pub(super) fn output(&mut self) -> &mut BytesMut {
         if self.output.capacity() == 0 {
             self.output = buffers::take();

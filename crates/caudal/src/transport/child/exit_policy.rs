@@ -25,13 +25,11 @@ for signal in 0 TERM KILL; do
     done
 done"#;
 
-/// A last will: the process group of a child ends with this process, whatever this one
-/// dies of.
+/// Ends the process group of a child when this process ends for any reason.
 ///
-/// The kernel would see to it if the child asked for that itself between fork and exec,
-/// which takes `unsafe`, and then only for the child and not for what it has started. So
-/// a shell of its own waits at a pipe that only this process holds open.
-/// To drop this revokes it.
+/// The kernel can do that only if the child asks for it between fork and exec. That needs
+/// `unsafe`, and covers the child but not the processes that it has started. So a separate
+/// shell waits on a pipe that only this process holds open. Dropping this value revokes it.
 #[derive(Debug)]
 pub(super) struct Will {
     /// The pipe is its stdin. It is killed first and hears of no end then.

@@ -9,28 +9,27 @@ use super::worlds::KINDS;
 
 const HEAD: &str = "# What each transport can do
 
-One test suite runs over every transport, and this table is what came of it
-(`CAUDAL_WRITE=1 cargo test -p caudal --all-features --test process semantics`). A case that
-fails where this page says yes, or holds where it says no, fails the build.
+One test suite runs over every transport and writes this table
+(`CAUDAL_WRITE=1 cargo test -p caudal --all-features --test process semantics`). A result that
+differs from this page fails the build.
 ";
 
 const NOTES: &str = "
-- A POST stands alone: there is no way back to the caller, so nothing that the server
-  begins can reach it, and two POSTs have no order. Dropping a call ends its POST,
-  which cancels its handler.
-- Limits are those of a connection, and with `serve` each of many POSTs at once has one
-  of its own: what bounds them is how many connections there may be. All POSTs of a
-  service that is mounted elsewhere share one set of limits.
-- In memory and on stdio the server has one client and ends with it; stdio's own tests
-  are about that.
-- A message that is too large is answered with an error that has no id: by POST with
-  status 413, and then its call ends with that error; on the others the call waits for
-  its own time. A WebSocket ends after it (close code 1009), as the protocol asks.
-- An answer that is larger than the caller's `max_message` ends its call at once, as far as
-  its first 2 KiB say which call that is, and no other, with `CallError::TooLarge`. A
-  WebSocket ends after it, with all its calls.
-- The same failure of a call is the same variant of `CallError` on all of them.
-- What each medium cannot do at all is at the end of [HTTP.md](HTTP.md).
+- A single POST gives the server no way to call the client or to send it notifications, and
+  two POSTs have no order. Dropping a call ends its POST, which cancels its handler.
+- Limits apply to a connection. With `serve`, concurrent POSTs are on connections of their
+  own, so the limit of connections bounds them. All POSTs of a mounted service share one
+  set of limits.
+- In memory and on stdio the server has one client and ends with it. stdio has tests of
+  its own for that.
+- A message that is too large is answered with an error without an id. By POST that has
+  status 413 and ends the call; on the others the call times out. A WebSocket is closed
+  after it with code 1009.
+- A response that is larger than the caller's `max_message` ends its call at once with
+  `CallError::TooLarge`, if its first 2 KiB contain the id. Other calls go on, but for
+  those of a WebSocket, which is closed.
+- The same failure is the same variant of `CallError` on every transport.
+- [HTTP.md](HTTP.md) ends with what HTTP cannot do.
 ";
 
 fn render(rows: &[Row]) -> String {

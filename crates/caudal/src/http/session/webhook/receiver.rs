@@ -29,8 +29,8 @@ const QUERY: &str = "hook";
 /// server.
 ///
 /// It is a [`Service`](crate::middleware::Service), as [`Http`](crate::http::Http) is, and
-/// serves any number of connections. A connection that uses it gets everything its
-/// server says in order and exactly once, and nothing that anybody else says.
+/// serves any number of connections. A connection that uses it gets the messages of
+/// its server in order and exactly once, and no messages of others.
 ///
 /// ```
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
