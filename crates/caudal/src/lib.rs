@@ -243,9 +243,10 @@ pub use self::observe::stats::Stats;
 pub use self::observe::tap::{Direction, Redacted, Tap};
 pub use self::observe::trace::{TraceContext, TracePlace};
 pub use self::peer::{
-    Backoff, Batch, BatchReply, Call, CallFuture, ConnectionState, Event, Gap, Peer, StateWatch,
+    Backoff, Batch, BatchReply, Call, CallFuture, ConnectionState, Event, Gap, Peer, PeerId,
+    StateWatch,
 };
-pub use self::router::context::Context;
+pub use self::router::context::{Context, ReturnPath};
 #[doc(hidden)]
 pub use self::router::handler::ErasedMethod;
 pub use self::router::handler::IntoMethod;

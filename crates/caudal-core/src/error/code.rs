@@ -95,6 +95,13 @@ impl ErrorCode {
     /// assert_eq!(caudal_core::ErrorCode::SHUTTING_DOWN.get(), -32010);
     /// ```
     pub const SHUTTING_DOWN: Self = Self(-32010);
+    /// -32011: the method calls its caller back, and the request came without a connection
+    /// on which that is possible, such as a single POST.
+    ///
+    /// ```
+    /// assert_eq!(caudal_core::ErrorCode::CALLBACK_REQUIRED.get(), -32011);
+    /// ```
+    pub const CALLBACK_REQUIRED: Self = Self(-32011);
     /// -32800: the caller cancelled the request; the `RequestCancelled` of LSP.
     ///
     /// ```

@@ -12,6 +12,8 @@ use crate::extensions::Extensions;
 use crate::observe::stats::Counters;
 use crate::observe::tap;
 use crate::observe::tap::Direction;
+use crate::peer::PeerId;
+use crate::router::context::ReturnPath;
 
 /// The sender of a call, and what its calls share: configuration, limits, statistics.
 #[derive(Clone)]
@@ -72,12 +74,18 @@ impl Caller {
         }
     }
 
-    /// Returns true if both are the same connection or the same lone message.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Connection(one), Self::Connection(other)) => Arc::ptr_eq(one, other),
-            (Self::Lone(one), Self::Lone(other)) => Arc::ptr_eq(one, other),
-            _ => false,
+    pub(crate) fn id(&self) -> PeerId {
+        match self {
+            Self::Connection(connection) => connection.id.get(),
+            Self::Lone(exchange) => exchange.id.get(),
+        }
+    }
+
+    /// Messages that can be sent to the caller beside its replies.
+    pub(crate) fn return_path(&self) -> ReturnPath {
+        match self {
+            Self::Connection(_) => ReturnPath::Calls,
+            Self::Lone(_) => ReturnPath::None,
         }
     }
 

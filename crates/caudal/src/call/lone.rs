@@ -17,6 +17,7 @@ use crate::connection::incoming::IncomingCalls;
 use crate::extensions::Extensions;
 use crate::observe::stats::{Counters, Stats};
 use crate::observe::tap::Direction;
+use crate::peer::id::LazyPeerId;
 #[cfg(feature = "http")]
 use crate::router::handler::BoxFuture;
 use crate::router::routes::Routes;
@@ -51,6 +52,7 @@ impl LoneOrigin {
 /// One message without a connection, as its handlers see it.
 pub(crate) struct LoneExchange {
     pub(crate) origin: Arc<LoneOrigin>,
+    pub(crate) id: LazyPeerId,
     extensions: OnceLock<Extensions>,
 }
 
@@ -58,6 +60,7 @@ impl LoneExchange {
     pub(crate) fn new(origin: &Arc<LoneOrigin>) -> Arc<Self> {
         Arc::new(Self {
             origin: Arc::clone(origin),
+            id: LazyPeerId::default(),
             extensions: OnceLock::new(),
         })
     }

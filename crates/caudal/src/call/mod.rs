@@ -35,10 +35,10 @@ use self::suspended::SuspendedCall;
 use self::time_slice::TimeSlice;
 use crate::observe::span::CallSpan;
 use crate::observe::trace::{self, TraceContext, TracePlace, Traces};
-use crate::router::context::ContextBuilder;
+use crate::router::context::{ContextBuilder, ReturnPath};
 use crate::router::handler::HandlerFuture;
 use crate::router::method::Settings;
-use crate::router::routes::Routes;
+use crate::router::routes::{Route, Routes};
 
 /// Environment of a call.
 #[derive(Clone, Copy)]
@@ -202,8 +202,8 @@ fn run_call<'m: 'c, 'c>(
 ) -> Started<'m> {
     let Scope { router, caller, .. } = *scope;
     let route = router.find(method);
-    if route.may_detach() && router.detached.load(Relaxed) >= caller.config().limits.in_flight {
-        return refuse_call(id, params, caller, replies);
+    if let Some(refusal) = refusal(route, scope) {
+        return refuse_call(refusal, id, params, caller, replies);
     }
     // A fallback serves many names; each call has its own.
     let own: Arc<str>;
@@ -255,9 +255,21 @@ fn run_call<'m: 'c, 'c>(
     started
 }
 
-/// Refuses a call whose handler may go on when it is cancelled: too many do.
+/// Returns why the handler of a call must not run.
+#[inline]
+fn refusal(route: &Route, scope: &Scope<'_>) -> Option<Refusal> {
+    let caller = scope.caller;
+    if route.method.settings.calls_back && caller.return_path() < ReturnPath::Calls {
+        return Some(Refusal::NoReturnPath);
+    }
+    // Too many calls go on though they were cancelled.
+    let is_full = || scope.router.detached.load(Relaxed) >= caller.config().limits.in_flight;
+    (route.may_detach() && is_full()).then_some(Refusal::Overloaded)
+}
+
 #[cold]
 fn refuse_call<'m>(
+    refusal: Refusal,
     id: Option<Id<'m>>,
     params: Params<'m, '_, '_>,
     caller: &Caller,
@@ -272,7 +284,7 @@ fn refuse_call<'m>(
         _ => id,
     };
     match id {
-        Some(id) => replies.refuse(id, Refusal::Overloaded),
+        Some(id) => replies.refuse(id, refusal),
         None => caller.stats().dropped(1),
     }
     Started::Done

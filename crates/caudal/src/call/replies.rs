@@ -60,6 +60,8 @@ impl Outcome {
 pub(crate) enum Refusal {
     Overloaded,
     ShuttingDown,
+    /// The handler must call its caller, which cannot be called.
+    NoReturnPath,
 }
 
 /// Destination and framing of replies.
@@ -175,8 +177,15 @@ impl<'o> Replies<'o> {
         let (code, message) = match refusal {
             Refusal::Overloaded => (ErrorCode::SERVER_OVERLOADED, "Server overloaded"),
             Refusal::ShuttingDown => (ErrorCode::SHUTTING_DOWN, "Server is shutting down"),
+            Refusal::NoReturnPath => (
+                ErrorCode::CALLBACK_REQUIRED,
+                "This method calls its caller back, and needs a connection for that",
+            ),
         };
-        self.caller.stats().overloaded();
+        match refusal {
+            Refusal::Overloaded | Refusal::ShuttingDown => self.caller.stats().overloaded(),
+            Refusal::NoReturnPath => self.caller.stats().served(true, true),
+        }
         self.write_error(id, &JsonRpcError::new(code, message));
     }
 

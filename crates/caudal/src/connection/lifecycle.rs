@@ -6,6 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use caudal_core::CloseReason;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Connection;
@@ -18,6 +19,7 @@ use crate::peer::{Backoff, ConnectionState, Gap, Peer};
 use crate::router::handler::BoxFuture;
 use crate::router::routes::Routes;
 use crate::server::group::Membership;
+use crate::server::hooks::DisconnectHook;
 use crate::transport::Transport;
 
 /// Function that opens a new transport.
@@ -61,15 +63,23 @@ pub(crate) fn start(
         "connection",
         remote = connection.remote.as_deref(),
     );
+    let membership = join(&connection);
+    let hooks = membership.as_ref().map(Membership::hooks);
     let end = EndGuard {
         connection: Arc::clone(&connection),
-        _membership: join(&connection),
+        disconnect: hooks
+            .and_then(|hooks| hooks.connect(&connection))
+            .map(Box::new),
+        _membership: membership,
     };
     let task = ConnectionTask::new(transport, Arc::clone(&connection), router);
     let run = async move {
         // Dropped after all else.
-        let _end = end;
+        let mut end = end;
         run(task, reconnect.map(Box::new)).await;
+        if let Some(disconnect) = end.disconnect.take() {
+            Box::pin(disconnect.run()).await;
+        }
     };
     tokio::spawn(tracing::Instrument::instrument(run, span));
     connection
@@ -79,6 +89,8 @@ pub(crate) fn start(
 /// the runtime.
 struct EndGuard {
     connection: Arc<Connection>,
+    /// `None` when it has begun to run.
+    disconnect: Option<Box<DisconnectHook>>,
     /// Dropped after that.
     _membership: Option<Membership>,
 }
@@ -87,6 +99,9 @@ impl Drop for EndGuard {
     fn drop(&mut self) {
         self.connection.close(CloseReason::failed(Aborted));
         self.connection.announce_closed(None);
+        if let (Some(disconnect), Ok(runtime)) = (self.disconnect.take(), Handle::try_current()) {
+            runtime.spawn(disconnect.run());
+        }
     }
 }
 

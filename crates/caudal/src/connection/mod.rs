@@ -30,6 +30,7 @@ mod timers;
 use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::task::{Context, Poll};
 
 use caudal_core::{CloseReason, FrameError, Framing, Invalid, RawJson, Response};
 use tokio::sync::watch;
@@ -39,6 +40,7 @@ use crate::config::Config;
 use crate::extensions::Extensions;
 use crate::observe::stats::{Counters, Stats};
 use crate::peer::ConnectionState;
+use crate::peer::id::LazyPeerId;
 
 pub(crate) use self::id_index::IdKey;
 use self::incoming::IncomingCalls;
@@ -55,6 +57,7 @@ pub(crate) struct Connection {
     pub(crate) incoming: IncomingCalls,
     pub(crate) sender: Sender,
     pub(crate) extensions: Extensions,
+    pub(crate) id: LazyPeerId,
     /// Address of the other side, if the transport knows it.
     pub(crate) remote: Option<String>,
     signal: Arc<TaskSignal>,
@@ -79,6 +82,7 @@ impl Connection {
             framing,
             stats,
             extensions,
+            id: LazyPeerId::default(),
             remote,
             signal,
             is_closed: AtomicBool::new(false),
@@ -225,6 +229,16 @@ impl Connection {
     /// Lets the task look again, since a call has ended.
     pub(crate) fn notify_task(&self) {
         self.signal.request();
+    }
+
+    /// Returns when no call of the other side runs any more. The connection's task has ended.
+    pub(crate) fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.signal.set_task(cx.waker());
+        self.signal.clear_request();
+        match self.incoming.is_busy() {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        }
     }
 
     /// Returns true if no new work should begin because too many bytes wait to be sent. They

@@ -4,9 +4,11 @@ mod backoff;
 mod batch;
 mod call;
 mod event;
+pub(crate) mod id;
 mod state;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +32,7 @@ pub use self::backoff::{Backoff, Gap};
 pub use self::batch::{Batch, BatchReply};
 pub use self::call::{Call, CallFuture};
 pub use self::event::Event;
+pub use self::id::PeerId;
 pub use self::state::{ConnectionState, StateWatch};
 
 /// One end of a connection: it calls the other end, and serves it, at the same
@@ -307,6 +310,12 @@ impl Peer {
         Batch::new(&self.caller)
     }
 
+    /// Returns the number of this peer, which no other peer of the process has.
+    #[must_use]
+    pub fn id(&self) -> PeerId {
+        self.caller.id()
+    }
+
     /// Returns the current state of the connection.
     #[must_use]
     pub fn state(&self) -> ConnectionState {
@@ -387,11 +396,17 @@ impl Peer {
 /// Two handles are equal when they belong to the same connection.
 impl PartialEq for Peer {
     fn eq(&self, other: &Self) -> bool {
-        self.caller.is(&other.caller)
+        self.id() == other.id()
     }
 }
 
 impl Eq for Peer {}
+
+impl Hash for Peer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -44,6 +44,24 @@ impl Context {
         &self.0.peer
     }
 
+    /// Messages that can be sent to the caller beside the reply.
+    ///
+    /// ```
+    /// use caudal::{Context, ReturnPath, Router};
+    ///
+    /// let router = Router::new().method("build", |cx: Context| async move {
+    ///     if cx.return_path() >= ReturnPath::Notifications {
+    ///         cx.peer().notify("log", ("building",)).await?;
+    ///     }
+    ///     Ok("built")
+    /// });
+    /// # let _ = router;
+    /// ```
+    #[must_use]
+    pub fn return_path(&self) -> ReturnPath {
+        self.0.peer.caller().return_path()
+    }
+
     /// The method that was called.
     #[must_use]
     pub fn method(&self) -> &str {
@@ -116,6 +134,24 @@ impl fmt::Debug for Context {
             .field("id", &self.0.id)
             .finish_non_exhaustive()
     }
+}
+
+/// Messages that can be sent to the caller of a method beside the reply; returned by
+/// [`Context::return_path`]. A later variant includes the ones before it.
+///
+/// ```
+/// assert!(caudal::ReturnPath::Calls > caudal::ReturnPath::None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ReturnPath {
+    /// None: the caller sent a single POST, or the message came by
+    /// [`Router::handle`](crate::Router::handle).
+    None,
+    /// Notifications, until the reply is sent.
+    Notifications,
+    /// Notifications and calls, as long as the connection lives.
+    Calls,
 }
 
 /// Builds the [`Context`] of a call if its handler asks for one.

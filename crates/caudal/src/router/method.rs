@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     /// True if the handler continues after it was cancelled, because it cannot be stopped.
     pub(crate) blocking: bool,
     pub(crate) timeout: Option<Duration>,
+    /// True if the caller must be one that can be called.
+    pub(crate) calls_back: bool,
 }
 
 impl<H> Method<H> {
@@ -110,6 +112,26 @@ impl<H> Method<H> {
     #[must_use]
     pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.settings.timeout = limit.into();
+        self
+    }
+
+    /// Requires a caller that can be called: the handler calls back. A request that came
+    /// without a connection, such as a single POST, is refused with -32011 before the handler
+    /// runs.
+    ///
+    /// ```
+    /// use caudal::{Context, Method, Router};
+    ///
+    /// let rename = Method::new(|cx: Context| async move {
+    ///     let name: String = cx.peer().call("ask", ("New name?",)).await?;
+    ///     Ok(name)
+    /// });
+    /// let router = Router::new().method("rename", rename.calls_back());
+    /// # let _ = router;
+    /// ```
+    #[must_use]
+    pub fn calls_back(mut self) -> Self {
+        self.settings.calls_back = true;
         self
     }
 

@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::hooks::Hooks;
 use crate::call::Caller;
 #[cfg(feature = "http")]
 use crate::call::lone::LoneOrigin;
@@ -36,6 +37,7 @@ const TELLING: Duration = Duration::from_secs(2);
 pub(crate) struct ConnectionGroup {
     pub(crate) router: Arc<Routes>,
     pub(crate) config: Arc<Config>,
+    hooks: Hooks,
     /// Cancelled when the server stops accepting new requests.
     pub(crate) stop: CancellationToken,
     /// True if `stop` is cancelled. It is cheaper to read than the token.
@@ -100,6 +102,10 @@ impl Drop for GroupGuard {
 pub(crate) struct Membership(GroupGuard, usize);
 
 impl Membership {
+    pub(crate) fn hooks(&self) -> &Hooks {
+        &self.0.hooks
+    }
+
     #[cfg(feature = "http")]
     pub(crate) fn hub(&self) -> &ConnectionGroup {
         &self.0
@@ -117,13 +123,14 @@ impl Drop for Membership {
 }
 
 impl ConnectionGroup {
-    pub(crate) fn new(mut router: Routes, config: Config) -> Arc<Self> {
+    pub(crate) fn new(mut router: Routes, config: Config, hooks: Hooks) -> Arc<Self> {
         // What it serves elsewhere is bounded there.
         router.detached = Arc::default();
         Arc::new(Self {
             router: Arc::new(router),
             incomplete: Incomplete::new(config.limits.incomplete),
             config: Arc::new(config),
+            hooks,
             stop: CancellationToken::new(),
             stopping: AtomicBool::new(false),
             refused: AtomicBool::new(false),

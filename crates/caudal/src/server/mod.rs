@@ -1,15 +1,17 @@
 //! A server: a peer for each connection that comes in.
 
 pub(crate) mod group;
+pub(crate) mod hooks;
 
 use std::fmt;
-use std::future::IntoFuture;
+use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
-use caudal_core::Framing;
+use caudal_core::{CloseReason, Framing, JsonRpcError};
 
 use self::group::{ConnectionGroup, GroupGuard};
+use self::hooks::Hooks;
 #[cfg(feature = "http")]
 use super::http;
 use super::transport;
@@ -45,6 +47,7 @@ where
         router: router.into_routes(),
         config: Config::default(),
         allow_remote: false,
+        hooks: Hooks::default(),
         #[cfg(feature = "http")]
         http: http::Options::default(),
     }
@@ -58,6 +61,7 @@ pub struct Serve {
     router: Routes,
     config: Config,
     allow_remote: bool,
+    hooks: Hooks,
     #[cfg(feature = "http")]
     http: http::Options,
 }
@@ -73,6 +77,60 @@ impl Serve {
     #[cfg(feature = "http")]
     pub fn http(mut self, options: http::Options) -> Self {
         self.http = options;
+        self
+    }
+
+    /// Sets a function that runs when a client has connected. No message of the client is
+    /// run before the function returns. With an error, the client is sent that error with
+    /// the id `null`, and the connection is closed.
+    ///
+    /// It runs once for each connection over stdio, TCP, a Unix socket or a WebSocket, and
+    /// for each session over HTTP. It does not run for a single POST, which is no
+    /// connection. It may call the client.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use caudal::{Peer, PeerId, Router};
+    /// use std::collections::HashMap;
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// #[derive(Default)]
+    /// struct Hub(Mutex<HashMap<PeerId, Peer>>);
+    ///
+    /// let hub = Arc::new(Hub::default());
+    /// let (joined, left) = (hub.clone(), hub.clone());
+    /// let server = caudal::serve("tcp://127.0.0.1:0", Router::new())
+    ///     .on_connect(move |peer| {
+    ///         joined.0.lock().unwrap().insert(peer.id(), peer);
+    ///         async { Ok(()) }
+    ///     })
+    ///     .on_disconnect(move |peer, _reason| {
+    ///         left.0.lock().unwrap().remove(&peer.id());
+    ///         async {}
+    ///     })
+    ///     .await?;
+    /// # let _ = server; Ok(()) }
+    /// ```
+    pub fn on_connect<F, Fut>(mut self, hook: F) -> Self
+    where
+        F: Fn(Peer) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), JsonRpcError>> + Send + 'static,
+    {
+        self.hooks.on_connect(hook);
+        self
+    }
+
+    /// Sets a function that runs when a connection has ended, with the reason.
+    ///
+    /// It runs once for each connection that [`on_connect`](Self::on_connect) has accepted,
+    /// after the last handler of the connection has ended, also one that goes on though it
+    /// was cancelled. [`Server::shutdown`] waits for it.
+    pub fn on_disconnect<F, Fut>(mut self, hook: F) -> Self
+    where
+        F: Fn(Peer, CloseReason) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.hooks.on_disconnect(hook);
         self
     }
 
@@ -95,30 +153,30 @@ impl IntoFuture for Serve {
                 let endpoint = Box::new(endpoint);
                 return Err(Error::NotLoopback { endpoint });
             }
+            let hub = ConnectionGroup::new(self.router, self.config, self.hooks);
             #[cfg(feature = "http")]
             if let Address::Http { .. } | Address::WebSocket { .. } = endpoint.address() {
                 if !cfg!(feature = "ws") && matches!(endpoint.address(), Address::WebSocket { .. })
                 {
                     return Err(Error::not_built_in(&endpoint, "served"));
                 }
-                return listen_http(endpoint, self.router, self.config, self.http).await;
+                return listen_http(endpoint, hub, self.http).await;
             }
-            listen(endpoint, self.router, self.config).await
+            listen(endpoint, hub).await
         })
     }
 }
 
-async fn listen(endpoint: Endpoint, router: Routes, config: Config) -> Result<Server, Error> {
+async fn listen(endpoint: Endpoint, hub: Arc<ConnectionGroup>) -> Result<Server, Error> {
     let failed = |cause| Error::Listen {
         endpoint: Box::new(endpoint.clone()),
         cause,
     };
     let framing = endpoint.framing();
-    let max_message = config.policy.max_message;
+    let max_message = hub.config.policy.max_message;
     let (local, listener) = match endpoint.address() {
         Address::Stdio => {
             let stdio = transport::stdio(framing, max_message).map_err(failed)?;
-            let hub = ConnectionGroup::new(router, config);
             let share = Share::of_connection(&hub.incomplete);
             hub.start(Box::new(stdio.with_share(share)));
             return Ok(Server::new(endpoint, hub));
@@ -141,7 +199,6 @@ async fn listen(endpoint: Endpoint, router: Routes, config: Config) -> Result<Se
         }
         _ => return Err(Error::not_built_in(&endpoint, "served")),
     };
-    let hub = ConnectionGroup::new(router, config);
     tokio::spawn(accept(hub.hold(), listener, framing));
     Ok(Server::new(local, hub))
 }
@@ -149,11 +206,9 @@ async fn listen(endpoint: Endpoint, router: Routes, config: Config) -> Result<Se
 #[cfg(feature = "http")]
 async fn listen_http(
     endpoint: Endpoint,
-    router: Routes,
-    config: Config,
+    hub: Arc<ConnectionGroup>,
     options: http::Options,
 ) -> Result<Server, Error> {
-    let hub = ConnectionGroup::new(router, config);
     let failed = |cause| Error::Listen {
         endpoint: Box::new(endpoint.clone()),
         cause,

@@ -3,6 +3,7 @@
 mod bounds;
 mod dispatch;
 mod fairness;
+mod hooks;
 mod hostile;
 mod http;
 mod http2;

@@ -614,9 +614,7 @@ async fn an_answer_that_is_too_large_for_its_caller_does_not_end_the_connection(
     for (kind, framing) in everywhere().into_iter().filter(|(kind, _)| *kind != Child) {
         println!("{kind:?} {framing:?}");
         let (peer, _keep) = peer(kind, framing, Router::new()).await;
-        let other = peer
-            .call::<u64>("slow", json!({ "ms": 300 }))
-            .timeout(None);
+        let other = peer.call::<u64>("slow", json!({ "ms": 300 })).timeout(None);
         let large = peer.call::<String>("repeat", ("x", 3_000_000));
         let large = large.timeout(None);
         let (other, large) = within(async { tokio::join!(other, large) }).await;

@@ -30,6 +30,7 @@ use crate::peer::Peer;
 use crate::router::Router;
 use crate::router::handler::BoxFuture;
 use crate::server::group::{ConnectionGroup, GroupGuard};
+use crate::server::hooks::Hooks;
 
 /// A connection keeps the room of so many headers from one request to the next.
 const HEADERS: usize = 32;
@@ -82,7 +83,7 @@ impl Http {
     /// Serves a router.
     #[must_use]
     pub fn with<S, E>(router: Router<S, E>, config: Config, options: Options) -> Self {
-        let group = ConnectionGroup::new(router.into_routes(), config);
+        let group = ConnectionGroup::new(router.into_routes(), config, Hooks::default());
         Self::on(&group, options, Own::Nowhere)
     }
 
