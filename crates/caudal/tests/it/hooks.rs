@@ -248,6 +248,7 @@ async fn a_method_that_calls_back_is_served_on_a_connection() {
 }
 
 #[tokio::test]
+#[expect(clippy::mutable_key_type, reason = "a peer is hashed by its number")]
 async fn a_peer_is_a_key() {
     let router = Router::new().method("id", |cx: Context| {
         let peers = std::collections::HashSet::from([cx.peer().clone()]);
