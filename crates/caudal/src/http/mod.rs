@@ -61,6 +61,7 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body
 }
 
 /// Refuses what there is no room for now.
+#[cfg(any(feature = "http2", feature = "session"))]
 pub(crate) fn later(text: impl Into<Bytes>) -> Response<Body> {
     soon(plain(StatusCode::SERVICE_UNAVAILABLE, text))
 }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::answer::{Answer, Rest};
@@ -28,7 +28,8 @@ pub(super) struct Served {
     rest: Option<BoxFuture<(Answer, HeaderMap)>>,
     /// Until there is an answer.
     visit: Option<Visit>,
-    version: Version,
+    #[cfg(feature = "http2")]
+    version: http::Version,
     is_bare: bool,
 }
 
@@ -42,6 +43,7 @@ impl Served {
     #[inline]
     pub(super) fn new(request: Request<Incoming>, visit: Visit) -> Self {
         Self {
+            #[cfg(feature = "http2")]
             version: request.version(),
             is_bare: is_bare(request.method(), request.version()),
             request: Some(request),
@@ -85,7 +87,7 @@ impl Future for Served {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let Some(mut visit) = this.visit.take() else {
+        let Some(visit) = this.visit.take() else {
             // It was answered.
             return Poll::Pending;
         };
@@ -97,10 +99,10 @@ impl Future for Served {
         if this.is_bare {
             *response.body_mut() = Body::empty();
         }
-        if this.version == Version::HTTP_2 {
-            // There may be many at once.
-            visit.owe(response.body());
-            response.body_mut().give_in_pieces();
+        #[cfg(feature = "http2")]
+        if this.version == http::Version::HTTP_2 {
+            let origin = visit.place.http.origin();
+            response.body_mut().give_in_pieces(origin);
         }
         // Until it is sent, the request is under way.
         response.body_mut().last_with(visit);

@@ -5,7 +5,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -18,10 +17,12 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Versio
 use super::access::{self, Guard, Own, Seen};
 use super::answer::{Answer, Content, Rest, Wait, encoded, not_allowed, not_json, refusal, verbs};
 use super::body;
-use super::body::{Body, ReadError, Room, Whole};
+use super::body::{Body, ReadError, Shares, Whole};
 use super::status::Reply;
 use crate::call::lone::{self, LoneExchange, LoneOrigin};
 use crate::config::Config;
+#[cfg(feature = "http2")]
+use crate::connection::incomplete::Incomplete;
 use crate::connection::incomplete::Share;
 use crate::http::options::Options;
 use crate::http::{JSON, json, plain, soon};
@@ -61,7 +62,8 @@ pub struct Http {
     origin: Arc<LoneOrigin>,
     remote: Option<SocketAddr>,
     /// Bytes of the connection's bodies that are coming in.
-    bodies: Arc<AtomicUsize>,
+    #[cfg(feature = "http2")]
+    bodies: Arc<Incomplete>,
 }
 
 struct Shared {
@@ -98,7 +100,8 @@ impl Http {
                 sessions,
             }),
             remote: None,
-            bodies: Arc::default(),
+            #[cfg(feature = "http2")]
+            bodies: Incomplete::new(usize::MAX),
         }
     }
 
@@ -107,9 +110,10 @@ impl Http {
         let config = Arc::clone(&self.shared.hub.config);
         Self {
             shared: Arc::clone(&self.shared),
+            #[cfg(feature = "http2")]
+            bodies: Incomplete::new(config.limits.queue),
             origin: LoneOrigin::new(config, Some(remote.to_string())),
             remote: Some(remote),
-            bodies: Arc::default(),
         }
     }
 
@@ -350,7 +354,7 @@ impl Http {
         limit: usize,
     ) -> Result<Bytes, ReadError> {
         let time = self.shared.hub.config.message_timeout;
-        body::read_on(body, whole, limit, time, self.room(head.version)).await
+        body::read_on(body, whole, limit, time, self.shares(head.version)).await
     }
 
     /// Reads a body of `limit` bytes at most.
@@ -376,18 +380,15 @@ impl Http {
         }
     }
 
-    /// Returns the memory limit of a body that is received. A mounted service does not know
-    /// connections, and a connection of HTTP/2 may have many bodies at once.
-    fn room(&self, version: Version) -> Room<'_> {
-        let hub = &self.shared.hub;
-        let share = match self.remote.is_some() && version != Version::HTTP_2 {
-            true => Share::of_connection(&hub.incomplete),
-            false => Share::of(&hub.incomplete),
-        };
-        let room = Room::of(share);
-        match self.remote {
-            Some(_) => room.within(&self.bodies, hub.config.limits.queue),
-            None => room,
+    /// Counts a body that is received. A mounted service does not know connections, and a
+    /// connection of HTTP/2 may have many bodies at once.
+    fn shares(&self, version: Version) -> Shares {
+        let all = &self.shared.hub.incomplete;
+        match (self.remote, version) {
+            #[cfg(feature = "http2")]
+            (Some(_), Version::HTTP_2) => [Share::of(all), Share::of(&self.bodies)],
+            (Some(_), _) => [Share::of_connection(all), Share::default()],
+            (None, _) => [Share::of(all), Share::default()],
         }
     }
 

@@ -8,7 +8,6 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
-use hyper::ext::Protocol;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -116,14 +115,17 @@ enum Handshake {
     /// HTTP/1.1, with the value of `Sec-WebSocket-Accept`.
     Upgrade(HeaderValue),
     /// A stream of HTTP/2, as RFC 8441 has it.
+    #[cfg(feature = "http2")]
     Connect,
 }
 
 impl Handshake {
     /// Reads the handshake of a request. Returns `None` if it is not for a WebSocket.
     fn of(head: &Parts) -> Option<Result<Self, Box<Response<Body>>>> {
-        let protocol = head.extensions.get::<Protocol>();
-        if protocol.is_some_and(|protocol| protocol.as_str() == "websocket") {
+        #[cfg(feature = "http2")]
+        if let Some(protocol) = head.extensions.get::<hyper::ext::Protocol>()
+            && protocol.as_str() == "websocket"
+        {
             let connect = head.method == Method::CONNECT;
             return connect.then(|| check_version(&head.headers).map(|()| Self::Connect));
         }
@@ -149,12 +151,16 @@ impl Handshake {
     /// The answer that begins it.
     fn agree(self) -> Response<Body> {
         let mut response = Response::new(Body::empty());
-        if let Self::Upgrade(proof) = self {
-            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-            let headers = response.headers_mut();
-            headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-            headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-            headers.insert(SEC_WEBSOCKET_ACCEPT, proof);
+        match self {
+            Self::Upgrade(proof) => {
+                *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+                let headers = response.headers_mut();
+                headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+                headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+                headers.insert(SEC_WEBSOCKET_ACCEPT, proof);
+            }
+            #[cfg(feature = "http2")]
+            Self::Connect => {}
         }
         response
     }
