@@ -38,10 +38,11 @@ pub(crate) use self::server::quota::{Quota, QuotaLimits, QuotaPermit, network};
 pub use self::server::service::Http;
 pub use self::server::status::{Reply, StatusPolicy};
 #[cfg(feature = "ws")]
-pub(crate) use self::server::{Lasting, bare};
+pub(crate) use self::server::{UpgradeGuard, bare};
 #[cfg(feature = "webhook")]
 pub(crate) use self::{
-    client::dial::dial_at, server::answer::not_json, server::body::read, server::service::has_json,
+    client::dial::dial_at, server::body::Shares, server::body::read,
+    server::content_type::has_json, server::responses::not_json,
 };
 pub use http::StatusCode;
 pub use http::request::Parts;

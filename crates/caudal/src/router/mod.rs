@@ -23,7 +23,7 @@ use tower_service::Service;
 use self::context::Context;
 use self::handler::{IntoMethod, Method};
 use self::layer::{Handler, Incoming, Layered};
-use crate::call::lone::{self, LoneOrigin};
+use crate::call::lone::{self, LoneExchange, LoneOrigin};
 use crate::config::Config;
 
 /// Longer names cannot be registered.
@@ -371,7 +371,7 @@ impl Router {
         let lone = self
             .lone
             .get_or_init(|| LoneOrigin::new(Arc::default(), None));
-        lone::run(self, lone, message).await
+        lone::run(self, LoneExchange::new(lone), message).await
     }
 
     /// Sets the configuration of [`handle`](Self::handle): the messages that it accepts, and

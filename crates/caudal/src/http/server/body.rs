@@ -2,18 +2,19 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 #[cfg(feature = "http2")]
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use futures_util::FutureExt as _;
 use http_body::{Frame, SizeHint};
 
-use super::Visit;
 #[cfg(feature = "http2")]
 use super::http2::stalled::{Pieces, Retained};
+use super::request::RequestGuard;
 #[cfg(feature = "http2")]
 use crate::call::lone::LoneOrigin;
 use crate::connection::buffers;
@@ -28,8 +29,8 @@ const PIECE: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct Body {
     kind: Kind,
-    /// The visit of the request, which lasts until the body is sent.
-    visit: Option<Visit>,
+    /// Its request, which is in progress until the body is sent.
+    request: Option<RequestGuard>,
 }
 
 enum Kind {
@@ -77,9 +78,9 @@ impl Body {
         Kind::Flow(Box::pin(Parts { flow, rest }), length).into()
     }
 
-    /// Keeps the request under way until the body is sent.
-    pub(super) fn last_with(&mut self, visit: Visit) {
-        self.visit = Some(visit);
+    /// Keeps the request in progress until the body is sent.
+    pub(super) fn last_with(&mut self, request: RequestGuard) {
+        self.request = Some(request);
     }
 
     /// Lets the task of an HTTP/2 stream see whether its client takes the body, and counts
@@ -102,7 +103,10 @@ impl Body {
 
 impl From<Kind> for Body {
     fn from(kind: Kind) -> Self {
-        Self { kind, visit: None }
+        Self {
+            kind,
+            request: None,
+        }
     }
 }
 
@@ -187,35 +191,30 @@ pub(crate) enum ReadError {
     NoRoom,
 }
 
-/// Reads a body to its end, never more of it than `limit` and never longer than
-/// `time`; zero is for ever.
-#[cfg(feature = "webhook")]
-pub(crate) async fn read<B>(body: B, limit: usize, time: Duration) -> Result<Bytes, ReadError>
-where
-    B: http_body::Body,
-{
-    let body = std::pin::pin!(body);
-    read_on(body, Whole::default(), limit, time, Shares::default()).await
-}
-
 /// Memory of one body while it is received: its share of the server's, and of its
 /// connection's if that may have many bodies at once.
-pub(super) type Shares = [Share; 2];
+pub(crate) type Shares = [Share; 2];
 
-/// Reads what is left of one, within the limits of its `shares`.
-pub(super) async fn read_on<B: http_body::Body>(
-    mut body: Pin<&mut B>,
-    mut whole: Whole,
+/// Reads a body to its end, of `limit` bytes at most, within `time` and the limits of its
+/// `shares`. A time of zero is no limit.
+pub(crate) async fn read<B: http_body::Body>(
+    body: B,
     limit: usize,
     time: Duration,
     mut shares: Shares,
 ) -> Result<Bytes, ReadError> {
-    let read = poll_fn(|cx| match whole.poll(body.as_mut(), cx, limit) {
+    let mut body = pin!(body);
+    let mut whole = Whole::default();
+    let mut read = poll_fn(|cx| match whole.poll(body.as_mut(), cx, limit) {
         Poll::Pending if !shares.iter_mut().all(|share| share.set(whole.held())) => {
             Poll::Ready(Err(ReadError::NoRoom))
         }
         read => read,
     });
+    // Most bodies are there at once, and need no timer.
+    if let Some(read) = (&mut read).now_or_never() {
+        return read;
+    }
     if time.is_zero() {
         return read.await;
     }

@@ -1,6 +1,5 @@
 //! The version of HTTP that a connection speaks.
 
-#[cfg(any(feature = "http2", feature = "tls"))]
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -9,7 +8,6 @@ use tokio::time::Instant;
 #[cfg(feature = "tls")]
 use tokio_rustls::server::TlsStream;
 
-use super::Place;
 #[cfg(feature = "http2")]
 use super::http2;
 use crate::server::group::ConnectionGroup;
@@ -24,14 +22,15 @@ pub(super) enum Protocol {
 
 #[cfg(feature = "http2")]
 impl Protocol {
-    /// Looks at the first bytes of a connection. Returns `None` if the server stops first.
+    /// Looks at the first bytes of a connection, for `limit` at most. Returns `None` if the
+    /// server stops first.
     pub(super) async fn spoken(
         hub: &ConnectionGroup,
         socket: &TcpStream,
-        place: &Place,
+        limit: Duration,
     ) -> Option<Self> {
         let late = hub.is_stopping();
-        let by = begins_by(hub, late, place.http.options().header_timeout);
+        let by = begins_by(hub, late, limit);
         let is_http2 = tokio::select! {
             is_http2 = http2::is_spoken(socket, by) => is_http2,
             () = hub.stop.cancelled(), if !late => return None,
@@ -51,7 +50,7 @@ impl Protocol {
 
 #[cfg(not(feature = "http2"))]
 impl Protocol {
-    pub(super) async fn spoken(_: &ConnectionGroup, _: &TcpStream, _: &Place) -> Option<Self> {
+    pub(super) async fn spoken(_: &ConnectionGroup, _: &TcpStream, _: Duration) -> Option<Self> {
         Some(Self::Http1)
     }
 

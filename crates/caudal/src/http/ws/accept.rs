@@ -18,7 +18,7 @@ use super::socket::WebSocket;
 use crate::call::lone::LoneExchange;
 use crate::connection::incomplete::Share;
 use crate::extensions::Extensions;
-use crate::http::{Body, Http, Lasting, bare, plain};
+use crate::http::{Body, Http, UpgradeGuard, bare, plain};
 use crate::server::group::GroupGuard;
 
 /// Maximum time for the upgrade of the connection, after the request was accepted.
@@ -61,7 +61,7 @@ pub(crate) fn accept(
 /// The client of a new WebSocket.
 struct Guest {
     /// Counts the WebSocket, on a connection of this server.
-    counted: Option<Arc<Lasting>>,
+    counted: Option<Arc<UpgradeGuard>>,
     remote: Option<String>,
     pings: (Duration, Duration),
     /// Extensions that the application has set.
@@ -92,8 +92,8 @@ where
     let limit = hub.config.policy.max_message;
     let has_room = match &guest.counted {
         Some(counted) => {
-            counted.begin();
-            counted.has_seat
+            counted.upgrade();
+            counted.has_room()
         }
         None => hub.has_room(),
     };
@@ -102,7 +102,7 @@ where
         .with_pings(guest.pings.0, guest.pings.1)
         .with_share(Share::of_connection(&hub.incomplete))
         .with_remote(guest.remote)
-        .with_lasting(guest.counted);
+        .with_upgrade(guest.counted);
     if !has_room {
         tracing::warn!(target: "caudal", "a WebSocket was refused: too many");
         return socket.refuse().await;

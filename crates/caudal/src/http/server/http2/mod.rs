@@ -19,7 +19,7 @@ pub(super) use self::refuse::refuse;
 use self::stalled::Streams;
 use super::LOOK;
 use super::body::Body;
-use super::request::Served;
+use super::connection::MAX_HEAD;
 use crate::http::options::Options;
 
 /// Maximum concurrent requests of one connection.
@@ -70,7 +70,8 @@ pub(super) fn connection<I, S>(
 ) -> http2::Connection<I, S, Streams>
 where
     I: Read + Write + Unpin,
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = Served>,
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
 {
     let ping = Some(options.ping_interval.min(LONGEST)).filter(|ping| !ping.is_zero());
     let limit = options.idle_timeout.max(options.header_timeout);
@@ -80,7 +81,7 @@ where
         .max_concurrent_streams(STREAMS)
         .max_local_error_reset_streams(RESETS)
         .max_send_buf_size(PIECE)
-        .max_header_list_size(super::HEAD.into())
+        .max_header_list_size(MAX_HEAD.into())
         .keep_alive_interval(ping)
         .keep_alive_timeout(options.ping_timeout.min(LONGEST));
     #[cfg(feature = "ws")]

@@ -11,9 +11,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::super::drain_body::Lingering;
 use super::stalled::Streams;
 use crate::http::later;
+use crate::http::server::drain_body::drain;
 
 /// Maximum time in which the client reads the reply.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const WINDOW: u32 = 65_535;
 pub(crate) async fn refuse(socket: TcpStream, text: String) {
     let service = service_fn(move |request: Request<Incoming>| {
         let (head, body) = request.into_parts();
-        drop(Lingering::new(&head, body));
+        drain(&head.headers, body);
         let response = later(text.clone());
         async move { Ok::<_, Infallible>(response) }
     });
