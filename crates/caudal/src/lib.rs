@@ -189,13 +189,14 @@
 //! All that HTTP has is
 //! ```toml
 //! [dependencies]
-//! caudal = { version = "0.1", features = ["http", "ws", "sse", "polling", "webhook", "tls"] }
+//! caudal = { version = "0.1", features = ["http", "http2", "ws", "sse", "polling", "webhook", "tls"] }
 //! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 //! ```
 //!
 //! | feature | what it adds |
 //! |---|---|
 //! | `http` | POST: [`serve`](crate::serve()) and [`connect`](crate::connect()) for `http://`, and a tower service to mount elsewhere |
+//! | `http2` | HTTP/2 for servers, beside HTTP/1.1 on the same address; clients speak HTTP/1.1 |
 //! | `ws` | WebSocket, on the same address |
 //! | `sse`, `polling`, `webhook` | sessions over HTTP, in which the server speaks by events, when it is asked, or by calling a URL |
 //! | `tls` | `https://` and `wss://`, by rustls |

@@ -38,10 +38,11 @@ pub(crate) use self::server::quota::{Quota, QuotaLimits, QuotaPermit, network};
 pub use self::server::service::Http;
 pub use self::server::status::{Reply, StatusPolicy};
 #[cfg(feature = "ws")]
-pub(crate) use self::server::{Lasting, bare};
+pub(crate) use self::server::{UpgradeGuard, bare};
 #[cfg(feature = "webhook")]
 pub(crate) use self::{
-    client::dial::dial_at, server::answer::not_json, server::body::read, server::service::has_json,
+    client::dial::dial_at, server::body::Shares, server::body::read,
+    server::content_type::has_json, server::responses::not_json,
 };
 pub use http::StatusCode;
 pub use http::request::Parts;
@@ -61,6 +62,7 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body
 }
 
 /// Refuses what there is no room for now.
+#[cfg(any(feature = "http2", feature = "session"))]
 pub(crate) fn later(text: impl Into<Bytes>) -> Response<Body> {
     soon(plain(StatusCode::SERVICE_UNAVAILABLE, text))
 }

@@ -1,5 +1,5 @@
 //! A router over HTTP/2, by a client of another make.
-#![cfg(feature = "http")]
+#![cfg(feature = "http2")]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use std::pin::Pin;

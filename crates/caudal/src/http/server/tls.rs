@@ -12,7 +12,7 @@ use tokio::time::timeout_at;
 use tokio_rustls::server::TlsStream;
 
 #[cfg(feature = "tls")]
-use super::begins_by;
+use super::protocol::begins_by;
 use crate::endpoint::Target;
 use crate::http::options::Options;
 #[cfg(feature = "tls")]

@@ -94,7 +94,7 @@ fn shut_down(site: &Site, limit: Duration) -> tokio::task::JoinHandle<()> {
 }
 
 /// Ends a server while a request of this client runs, which is then answered.
-async fn answer_at_the_end(
+pub(super) async fn answer_at_the_end(
     site: &Site,
     client: &Client,
     limit: Duration,
@@ -348,29 +348,6 @@ async fn a_poll_that_is_replaced_at_the_end_is_told_so() {
     assert_eq!(page["messages"][0], tick(1));
     let cursor = page["cursor"].as_u64().unwrap();
     site.again(&polls).await.poll(cursor).await;
-    within(end).await.unwrap();
-}
-
-/// A connection of HTTP/1.1 has one request then. One of HTTP/2 may stay open for more.
-#[tokio::test]
-async fn who_comes_late_over_http2_does_not_hold_up_the_end() {
-    use hyper_util::rt::{TokioExecutor, TokioIo};
-    let site = Site::new().await;
-    let client = site.open_polling().await;
-    let end = answer_at_the_end(&site, &client, Duration::from_secs(600)).await;
-    let socket = tokio::net::TcpStream::connect(("127.0.0.1", site.port)).await;
-    let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
-    let opened = builder.handshake(TokioIo::new(socket.unwrap())).await;
-    let (mut sender, connection) = opened.unwrap();
-    tokio::spawn(connection);
-    for (cursor, status) in [(0, 200), (1, 410)] {
-        let request = http::Request::get(format!("http://localhost/?cursor={cursor}"))
-            .header("accept", "application/json")
-            .header("mcp-session-id", &client.session)
-            .body(String::new());
-        let response = within(sender.send_request(request.unwrap())).await;
-        assert_eq!(response.unwrap().status(), status);
-    }
     within(end).await.unwrap();
 }
 

@@ -167,7 +167,7 @@ async fn a_poll_that_is_not_read_gives_way_to_the_next() {
 }
 
 /// Trivial calls and one that waits: all answers wait for that one.
-fn slow_batch(first: i64) -> Value {
+pub(super) fn slow_batch(first: i64) -> Value {
     let add = |id| call(id, "add", json!([id, 1]));
     let mut all: Vec<_> = (first..first + 999).map(add).collect();
     all.push(call(first + 999, "hold", json!([])));
@@ -331,110 +331,6 @@ async fn answers_that_nobody_takes_keep_nobody_from_listening() {
         within(events.event()).await.unwrap().json(),
         ok(2, json!(3))
     );
-}
-
-/// A connection of HTTP/2 whose client takes one byte of each response.
-async fn unread_http2(site: &Site) -> hyper::client::conn::http2::SendRequest<String> {
-    use hyper_util::rt::{TokioExecutor, TokioIo};
-    let socket = tokio::net::TcpStream::connect(("127.0.0.1", site.port)).await;
-    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
-    builder.initial_stream_window_size(1);
-    let opened = builder.handshake(TokioIo::new(socket.unwrap())).await;
-    let (sender, connection) = opened.unwrap();
-    tokio::spawn(connection);
-    sender
-}
-
-#[tokio::test]
-async fn a_caller_that_asks_again_and_does_not_read_stops_no_other_session() {
-    let mut options = Options::default();
-    options.session_bytes = 400_000;
-    let site = Site::with(options, Config::default()).await;
-    let mut greedy = site.open_polling().await;
-    let large = call(1, "large", json!([50_000]));
-    assert_eq!(greedy.post(&[ASYNC], &large).await.status, 202);
-    let mut sender = unread_http2(&site).await;
-    let mut unread = Vec::new();
-    for _ in 0..20 {
-        let request = http::Request::get("http://localhost/")
-            .header("accept", "text/event-stream")
-            .header("mcp-session-id", &greedy.session)
-            .header("last-event-id", "0")
-            .body(String::new())
-            .unwrap();
-        let response = within(sender.send_request(request)).await.unwrap();
-        assert_eq!(response.status(), 200);
-        unread.push(response);
-        tokio::time::sleep(ms(20)).await;
-    }
-    let mut other = site.open().await;
-    let add = call(1, "add", json!([1, 2]));
-    assert_eq!(within(other.post(&[], &add)).await.json(), ok(1, json!(3)));
-    let mut events = site.listen(&other, None).await;
-    assert_eq!(other.post(&[ASYNC], &add).await.status, 202);
-    assert_eq!(
-        within(events.event()).await.unwrap().json(),
-        ok(1, json!(3))
-    );
-}
-
-#[tokio::test]
-async fn a_page_that_is_cut_is_a_stream_that_is_reset() {
-    use http_body_util::BodyExt as _;
-    let site = Site::new().await;
-    let mut client = site.open_polling().await;
-    let large = call(1, "large", json!([1 << 20]));
-    assert_eq!(client.post(&[ASYNC], &large).await.status, 202);
-    let mut sender = unread_http2(&site).await;
-    let request = http::Request::get("http://localhost/")
-        .header("accept", "application/json")
-        .header("mcp-session-id", &client.session)
-        .body(String::new())
-        .unwrap();
-    let response = within(sender.send_request(request)).await.unwrap();
-    assert_eq!(response.status(), 200);
-    assert_eq!(within(client.poll(0)).await.status, 200, "it takes over");
-    let error = within(response.into_body().collect()).await.unwrap_err();
-    let error = std::error::Error::source(&error).unwrap().to_string();
-    assert!(error.contains("internal error"), "{error}");
-}
-
-#[tokio::test]
-async fn refusals_of_posts_that_nobody_takes_are_bounded_too() {
-    let mut config = Config::default();
-    config.limits.output = 1 << 20;
-    let site = Site::with(Options::default(), config).await;
-    let client = site.open().await;
-    // So many wait that no more may.
-    let mut open = Vec::new();
-    for place in 1..=16 {
-        let mut one = site.again(&client).await;
-        let body = slow_batch(place * 1000).to_string();
-        one.send("POST", "/", &[], &body).await;
-        // It is refused, or it runs.
-        tokio::select! {
-            _ = one.raw.reply() => break,
-            () = eventually("it runs", || site.running() > open.len()) => {}
-        }
-        open.push(one);
-    }
-    let id = "x".repeat(900);
-    let one = json!({"jsonrpc": "2.0", "id": id, "method": "add", "params": [1, 2]});
-    let body = Value::Array(vec![one; 1000]).to_string();
-    let mut sender = unread_http2(&site).await;
-    let (mut unread, mut size) = (Vec::new(), 0);
-    for _ in 0..20 {
-        let request = http::Request::post("http://localhost/")
-            .header("content-type", "application/json")
-            .header("mcp-session-id", &client.session)
-            .body(body.clone())
-            .unwrap();
-        let response = within(sender.send_request(request)).await.unwrap();
-        let length = response.headers().get("content-length").unwrap();
-        size += length.to_str().unwrap().parse::<usize>().unwrap();
-        unread.push(response);
-    }
-    assert!(size < 4 << 20, "{size} bytes wait, and 1 MiB may");
 }
 
 #[tokio::test]

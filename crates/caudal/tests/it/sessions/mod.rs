@@ -12,6 +12,7 @@ mod end;
 mod events;
 #[cfg(feature = "webhook")]
 mod hooks;
+mod http2;
 mod limits;
 mod opening;
 mod owners;

@@ -17,7 +17,7 @@ use super::register::Registration;
 use super::sign::{ID, SIGNATURE, TIMESTAMP};
 use super::target::TargetError;
 use crate::endpoint::Target;
-use crate::http::{Body, ClientOptions, Socket, dial_at, read};
+use crate::http::{Body, ClientOptions, Shares, Socket, dial_at, read};
 use crate::peer::Backoff;
 
 /// Delays between the attempts to deliver one message. The first attempt has none before
@@ -134,7 +134,7 @@ impl<'a> WebhookClient<'a> {
         let request = self.to.request(number, message)?;
         let response = connection.sender.send_request(request).await?;
         let status = response.status();
-        if read(response.into_body(), MAX_BODY, BODY_TIME)
+        if read(response.into_body(), MAX_BODY, BODY_TIME, Shares::default())
             .await
             .is_ok()
         {

@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ use bytes::Bytes;
 use hyper::rt::Executor;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::body::Flow;
+use crate::call::lone::LoneOrigin;
 use crate::connection::deadline::after;
+use crate::http::server::body::Flow;
 
 /// The largest frame that every client takes.
 const PIECE: usize = 16 << 10;
@@ -48,44 +50,70 @@ thread_local! {
     static ASKED: Cell<Asked> = const { Cell::new(Asked::Nothing) };
 }
 
-/// Gives the stream that is polled the next piece of its body, if there is one.
-pub(super) fn give(rest: &mut Bytes) -> Option<Bytes> {
-    let gives = !rest.is_empty();
-    ASKED.set(match gives {
-        true => Asked::Gave,
-        false => Asked::Waits,
-    });
-    gives.then(|| cut(rest))
-}
-
-/// A flow that is passed to hyper in pieces.
-pub(super) struct Pieces {
-    flow: Pin<Box<dyn Flow>>,
+/// A body that is passed to hyper in pieces: a text, and the flow that follows it.
+pub(in crate::http::server) struct Pieces {
     rest: Bytes,
+    flow: Option<Pin<Box<dyn Flow>>>,
+    _retained: Retained,
 }
 
 impl Pieces {
-    pub(super) const fn of(flow: Pin<Box<dyn Flow>>) -> Self {
-        let rest = Bytes::new();
-        Self { flow, rest }
+    pub(in crate::http::server) const fn new(
+        rest: Bytes,
+        flow: Option<Pin<Box<dyn Flow>>>,
+        retained: Retained,
+    ) -> Self {
+        Self {
+            rest,
+            flow,
+            _retained: retained,
+        }
+    }
+}
+
+/// Bytes of a reply that count for the output limit of their connection until they are taken:
+/// a connection may have many replies at once.
+pub(in crate::http::server) struct Retained {
+    origin: Arc<LoneOrigin>,
+    bytes: usize,
+}
+
+impl Retained {
+    pub(in crate::http::server) fn new(origin: &Arc<LoneOrigin>, bytes: u64) -> Self {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        origin.incoming.count_retained(bytes);
+        Self {
+            origin: Arc::clone(origin),
+            bytes,
+        }
+    }
+}
+
+impl Drop for Retained {
+    fn drop(&mut self) {
+        self.origin.incoming.uncount_retained(self.bytes);
     }
 }
 
 impl Flow for Pieces {
     fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.rest.is_empty() {
-            ASKED.set(Asked::Waits);
-            let text = ready!(self.flow.as_mut().poll_piece(cx));
-            self.rest = text.unwrap_or_default();
+        ASKED.set(Asked::Waits);
+        let this = &mut *self;
+        if let (true, Some(flow)) = (this.rest.is_empty(), &mut this.flow) {
+            this.rest = ready!(flow.as_mut().poll_piece(cx)).unwrap_or_default();
         }
-        Poll::Ready(give(&mut self.rest))
+        if self.rest.is_empty() {
+            return Poll::Ready(None);
+        }
+        ASKED.set(Asked::Gave);
+        Poll::Ready(Some(cut(&mut self.rest)))
     }
 }
 
 /// Runs the streams of a connection. A stream is dropped if its client reads nothing of it
 /// within the limit.
 #[derive(Clone, Debug)]
-pub(super) struct Streams {
+pub(in crate::http::server) struct Streams {
     pub(super) limit: Duration,
 }
 

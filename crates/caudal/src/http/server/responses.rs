@@ -1,17 +1,12 @@
-//! Answers to requests, and the states in which a request waits for its answer.
-
-use std::sync::Arc;
+//! Responses that do not depend on the message.
 
 use bytes::Bytes;
 use caudal_core::JsonRpcError;
 use http::header::{ACCEPT_ENCODING, ALLOW};
 use http::{HeaderValue, Response, StatusCode};
 
-use super::body::{Body, Whole};
-use crate::call::lone::LoneExchange;
+use super::body::Body;
 use crate::http::plain;
-use crate::router::handler::BoxFuture;
-use crate::server::group::GroupGuard;
 
 /// True if a built-in feature uses GET.
 const GET: bool = cfg!(any(feature = "ws", feature = "sse", feature = "polling"));
@@ -25,72 +20,6 @@ pub(super) const METHODS: &str = match (GET, cfg!(feature = "session"), cfg!(fea
     (true, false, false) => "POST, GET, OPTIONS",
     (false, false, false) => "POST, OPTIONS",
 };
-
-/// Answer to a request. It becomes a response only where that is sent, because a response
-/// is large.
-pub(super) struct Answer {
-    /// Origin whose pages may read the answer.
-    pub(super) origin: Option<HeaderValue>,
-    pub(super) content: Content,
-}
-
-pub(super) enum Content {
-    /// Reply to a POST. `None` if the POST needs no reply.
-    Reply(Option<Bytes>),
-    /// Any other response.
-    Other(Box<Response<Body>>),
-}
-
-impl From<Response<Body>> for Content {
-    fn from(response: Response<Body>) -> Self {
-        Self::Other(Box::new(response))
-    }
-}
-
-impl Answer {
-    /// One that no page may read.
-    pub(super) const fn refusal(response: Box<Response<Body>>) -> Self {
-        Self {
-            origin: None,
-            content: Content::Other(response),
-        }
-    }
-}
-
-/// The rest of a request that could not be answered at once.
-pub(super) struct Rest {
-    /// Origin whose pages may read the answer.
-    pub(super) origin: Option<HeaderValue>,
-    /// The caller, as handlers see it.
-    pub(super) caller: Arc<LoneExchange>,
-    /// Guard of a mounted service, which is held until the request is answered.
-    pub(super) held: Option<GroupGuard>,
-    pub(super) wait: Wait,
-}
-
-impl Rest {
-    pub(super) fn of(caller: Arc<LoneExchange>, held: Option<GroupGuard>, wait: Wait) -> Box<Self> {
-        Box::new(Self {
-            origin: None,
-            caller,
-            held,
-            wait,
-        })
-    }
-}
-
-/// The reason why a request waits.
-pub(super) enum Wait {
-    /// It is not a POST.
-    Other,
-    /// The rest of its body.
-    Body(Whole),
-    /// Its session.
-    #[cfg(feature = "session")]
-    Session(Bytes),
-    /// Its handlers.
-    Answer(BoxFuture<Option<Bytes>>),
-}
 
 pub(crate) fn not_json() -> Response<Body> {
     let text = "send JSON in UTF-8, with one `Content-Type: application/json`\n";
