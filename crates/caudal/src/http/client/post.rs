@@ -167,12 +167,8 @@ impl Transport for PostTransport {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
         loop {
             match self.received.poll_recv(cx) {
-                Poll::Ready(Some(Received::Message(text))) => {
-                    self.frame = text;
-                    return Poll::Ready(Ok(Some(&self.frame)));
-                }
-                Poll::Ready(Some(Received::Failed { id, error })) => {
-                    return Poll::Ready(Err(ReceiveError::CallFailed { id, error }));
+                Poll::Ready(Some(received)) => {
+                    return Poll::Ready(received.lend(&mut self.frame));
                 }
                 Poll::Ready(None) | Poll::Pending if self.poll_woken(cx) => {}
                 Poll::Ready(None) | Poll::Pending => {

@@ -28,11 +28,11 @@ pub(crate) struct ReadLimits {
 
 /// Reads a whole response. A message that no call waits for and that was not accepted is
 /// told apart by [`Calls::take_rejection`].
-pub(crate) async fn read_whole<F: From<Received>>(
+pub(crate) async fn read_whole(
     answer: &mut Answer,
     calls: &mut Calls,
     limits: &ReadLimits,
-    sink: &mpsc::Sender<F>,
+    sink: &mpsc::Sender<Received>,
 ) {
     let (status, limit) = (answer.status, limits.policy.max_message);
     let mut found = VecDeque::new();
@@ -55,11 +55,11 @@ pub(crate) async fn read_whole<F: From<Received>>(
 
 /// Reads a response that is a stream of events, until it ends. Calls that it does not
 /// answer are left in `calls`.
-pub(crate) async fn read_events<F: From<Received>>(
+pub(crate) async fn read_events(
     mut answer: Answer,
     calls: &mut Calls,
     limits: &ReadLimits,
-    sink: &mpsc::Sender<F>,
+    sink: &mpsc::Sender<Received>,
 ) {
     let mut parser = Parser::new(limits.policy.max_message);
     let mut found = VecDeque::new();
@@ -99,22 +99,19 @@ pub(crate) async fn read_events<F: From<Received>>(
 }
 
 /// Fails the calls that a response has not answered.
-pub(crate) async fn fail_unanswered<F: From<Received>>(
+pub(crate) async fn fail_unanswered(
     calls: &mut Calls,
     error: &RequestError,
-    sink: &mpsc::Sender<F>,
+    sink: &mpsc::Sender<Received>,
 ) {
     let mut found = VecDeque::new();
     calls.fail_unanswered(error, &mut found);
     pass(sink, &mut found).await;
 }
 
-pub(crate) async fn pass<F: From<Received>>(
-    sink: &mpsc::Sender<F>,
-    found: &mut VecDeque<Received>,
-) {
+pub(crate) async fn pass(sink: &mpsc::Sender<Received>, found: &mut VecDeque<Received>) {
     for received in found.drain(..) {
-        if let Err(TrySendError::Full(received)) = sink.try_send(received.into()) {
+        if let Err(TrySendError::Full(received)) = sink.try_send(received) {
             let _ = Box::pin(sink.send(received)).await;
         }
     }

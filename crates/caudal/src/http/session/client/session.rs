@@ -1,5 +1,6 @@
 //! Session as its client knows it: its id, and the requests that open, keep and end it.
 
+use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,6 +19,10 @@ use crate::http::client::pool::{Answer, Pool, SendError};
 use crate::http::client::status::{Advice, http_status, status_error};
 use crate::http::{Body, ClientOptions};
 
+pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
+/// Time for a response to a GET, and time after which an event stream that sends nothing
+/// counts as broken. A server of ours is never silent for so long.
+const SILENCE: Duration = Duration::from_secs(60);
 /// Time for the server to end the session.
 const DELETE_TIME: Duration = Duration::from_secs(2);
 /// Time for the body of a refusal.
@@ -143,7 +148,7 @@ impl ClientSession {
             | StatusCode::METHOD_NOT_ALLOWED
             | StatusCode::NOT_ACCEPTABLE => {
                 self.is_foreign.store(true, Relaxed);
-                read_rest(answer).await;
+                drain(answer).await;
                 Ok(None)
             }
             _ => Err(refused(answer).await.into()),
@@ -175,13 +180,25 @@ impl ClientSession {
         request
     }
 
+    /// Makes a POST. It asks a server that `has_calls` to answer them to send the responses
+    /// among its other messages.
+    pub(super) fn post_request(&self, text: Bytes, has_calls: bool) -> Request<Body> {
+        let mut request = self.origin.post(text);
+        if has_calls {
+            let asynchronous = HeaderValue::from_static("respond-async");
+            request.headers_mut().insert(PREFER, asynchronous);
+        }
+        self.add_id(&mut request);
+        request
+    }
+
     fn request(&self, method: Method, query: Option<&str>) -> Request<Body> {
         let mut request = self.origin.request(method, query);
         self.add_id(&mut request);
         request
     }
 
-    pub(super) fn add_id(&self, request: &mut Request<Body>) {
+    fn add_id(&self, request: &mut Request<Body>) {
         if let Some(id) = &*self.id.borrow() {
             let headers = request.headers_mut();
             headers.insert(self.header.clone(), id.clone());
@@ -226,9 +243,20 @@ impl ClientSession {
         self.pool.send(request).await
     }
 
+    /// Waits for work of a server of ours no longer than it may be silent. Others may send
+    /// the head of a response with the first event.
+    pub(crate) async fn unless_silent<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        match self.is_foreign() {
+            true => Some(work.await),
+            false => tokio::time::timeout(SILENCE, work).await.ok(),
+        }
+    }
+
     /// Sends a GET for the server's messages; `None` if there are none now.
     pub(crate) async fn get(&self, request: Request<Body>) -> Result<Option<Answer>, GetError> {
-        let answer = self.send(request).await.map_err(|error| {
+        let sent = self.unless_silent(self.send(request)).await;
+        let sent = sent.ok_or_else(|| GetError::failed("no response came in time"))?;
+        let answer = sent.map_err(|error| {
             let error = io::Error::from(error);
             GetError::Failed {
                 why: error.to_string(),
@@ -238,7 +266,7 @@ impl ClientSession {
         match answer.status {
             StatusCode::OK => Ok(Some(answer)),
             StatusCode::NO_CONTENT => {
-                read_rest(answer).await;
+                drain(answer).await;
                 Ok(None)
             }
             StatusCode::NOT_FOUND if self.is_identified() => Err(self.gone().into()),
@@ -268,7 +296,7 @@ impl ClientSession {
             if answer.status == StatusCode::NOT_FOUND {
                 return self.gone();
             }
-            read_rest(answer).await;
+            drain(answer).await;
         }
     }
 
@@ -286,7 +314,7 @@ impl ClientSession {
         let request = self.request(Method::DELETE, None);
         let end = async {
             if let Ok(answer) = self.send(request).await {
-                read_rest(answer).await;
+                drain(answer).await;
             }
         };
         let _ = tokio::time::timeout(DELETE_TIME, end).await;
@@ -294,7 +322,7 @@ impl ClientSession {
 }
 
 /// Reads a response that tells nothing more, to keep its connection.
-pub(super) async fn read_rest(answer: Answer) {
+pub(super) async fn drain(answer: Answer) {
     let _ = answer.read(MAX_REST).await;
 }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::sign::{ID, Key, SIGNATURE, Signed, TIMESTAMP, digits};
 use crate::config::Config;
-use crate::http::session::client::HEAD;
+use crate::http::session::client::MESSAGE_HEAD;
 use crate::http::session::within;
 use crate::http::{Body, has_json, plain};
 
@@ -171,11 +171,15 @@ impl Mailbox {
                 let piece = data.chunk();
                 mac.add(piece);
                 is_cut |= text.len() + piece.len() > self.max_message;
-                let limit = if is_cut { HEAD } else { self.max_message };
+                let limit = if is_cut {
+                    MESSAGE_HEAD
+                } else {
+                    self.max_message
+                };
                 let room = limit.saturating_sub(text.len());
                 text.extend_from_slice(piece.get(..room).unwrap_or(piece));
                 if is_cut {
-                    text.truncate(HEAD);
+                    text.truncate(MESSAGE_HEAD);
                 }
                 let size = piece.len();
                 data.advance(size);
