@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use super::byte_limit::{ByteLimit, Reservation};
 use super::reader::Reader;
+use crate::sync::lock;
 
 /// Time that a message is kept after it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,9 +250,7 @@ impl Outbox {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, OutboxState> {
-        self.state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 
     /// Counts the message that is next as sent. If the reader `is_lent`, the message is not

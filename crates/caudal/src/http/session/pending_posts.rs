@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use super::byte_limit::{ByteLimit, Reservation};
 use super::session::SessionQueues;
 use crate::connection::IdKey;
+use crate::sync::lock;
 
 /// Bytes that an id takes besides its text.
 const ID_OVERHEAD: usize = 256;
@@ -195,9 +196,7 @@ impl PendingPosts {
     }
 
     fn lock(&self) -> MutexGuard<'_, PostIndex> {
-        self.state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 }
 

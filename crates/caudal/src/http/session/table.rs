@@ -16,6 +16,7 @@ use crate::connection::Command;
 use crate::connection::deadline::after;
 use crate::extensions::Extensions;
 use crate::http::{Http, Options, Quota, QuotaLimits, QuotaPermit};
+use crate::sync::lock;
 
 /// All sessions of a server.
 #[derive(Debug)]
@@ -146,9 +147,7 @@ impl SessionTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, TableState> {
-        self.state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 }
 
