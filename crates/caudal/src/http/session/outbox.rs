@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::byte_limit::{ByteLimit, Reservation};
 use super::reader::Reader;
@@ -27,7 +28,7 @@ pub(crate) enum Retention {
     UntilAcknowledged,
 }
 
-/// OutboxState of a client that is still owed something.
+/// State of a client that is still owed something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     /// True if everything was sent and only an acknowledgement is missing.
@@ -148,7 +149,6 @@ impl Outbox {
     }
 
     /// Begins to read for a POST, if nobody else reads and nothing must be acknowledged.
-    #[cfg(feature = "sse")]
     pub(super) fn lend(self: &Arc<Self>) -> Option<Reader> {
         self.change(|state| {
             let is_lent = state.is_free() && !(state.closed && state.is_sent());
@@ -157,7 +157,6 @@ impl Outbox {
     }
 
     /// Returns true if there is a message that [`lend`](Self::lend) would give.
-    #[cfg(feature = "sse")]
     pub(super) fn has_unread(&self) -> bool {
         let state = self.lock();
         state.is_free() && !state.queue.is_empty()
@@ -189,7 +188,7 @@ impl Outbox {
         });
     }
 
-    /// OutboxState of the client if it is still owed something.
+    /// State of the client if it is still owed something.
     pub(super) fn due(&self) -> Option<Due> {
         self.lock().due()
     }
@@ -226,13 +225,7 @@ impl Outbox {
     }
 
     /// Futures that end with the next change, and with the next one while nobody reads.
-    #[cfg(feature = "sse")]
-    pub(super) fn notified(
-        &self,
-    ) -> (
-        tokio::sync::futures::Notified<'_>,
-        tokio::sync::futures::Notified<'_>,
-    ) {
+    pub(super) fn notified(&self) -> (Notified<'_>, Notified<'_>) {
         (self.changed.notified(), self.unread.notified())
     }
 

@@ -31,7 +31,6 @@ pub(crate) struct MessagePart {
 }
 
 /// Messages that go out in one response.
-#[cfg(feature = "polling")]
 #[derive(Debug, Default)]
 pub(crate) struct PageSize {
     /// Number of the last one.
@@ -136,7 +135,6 @@ impl Reader {
     }
 }
 
-#[cfg(feature = "polling")]
 impl Reader {
     /// Messages that are next: at most `count`, and none after `bytes` bytes.
     pub(crate) fn page(&self, count: usize, bytes: usize) -> PageSize {

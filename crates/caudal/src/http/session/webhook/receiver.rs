@@ -15,11 +15,10 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use tokio::sync::mpsc;
 
 use super::mailbox::{DeliveredMessage, Mailbox, Secret, UNKNOWN_SESSION};
-use super::register::random_name;
 use super::sign::Key;
 use super::target::{HookUrl, UrlError};
 use crate::config::Config;
-use crate::http::session::no_content;
+use crate::http::session::{no_content, random_name};
 use crate::http::{Body, plain};
 use crate::router::handler::BoxFuture;
 use crate::sync::lock;

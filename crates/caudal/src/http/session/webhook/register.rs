@@ -8,6 +8,7 @@ use http::StatusCode;
 use super::lookup::Lookup;
 use super::sign::Key;
 use super::target::{HookUrl, TargetError};
+use crate::http::session::random_name;
 use crate::http::{ClientOptions, Options};
 
 /// Target of a session's messages, and what they are signed with.
@@ -98,13 +99,6 @@ fn client(options: &Options) -> ClientOptions {
 #[cfg(not(feature = "tls"))]
 fn client(_: &Options) -> ClientOptions {
     ClientOptions::default()
-}
-
-/// Returns 128 random bits in hexadecimal digits.
-pub(super) fn random_name() -> Result<String, getrandom::Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)?;
-    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Sessions {
             Ok(registration) => registration,
             Err((status, text)) => return plain(status, text),
         };
-        let session = match session.map_or_else(|| self.open(http, caller, head), Ok) {
+        let session = match session.map_or_else(|| self.table.open(http, caller, head), Ok) {
             Ok(session) => session,
             Err(refused) => return *refused,
         };
