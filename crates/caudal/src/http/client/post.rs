@@ -17,12 +17,12 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::ReusableBoxFuture;
 
-use super::answer::{Calls, Received};
 use super::cut_line;
 use super::error::RequestError;
 use super::origin::Origin;
 use super::pool::Pool;
 use super::read::{ReadLimits, fail_unanswered, pass, read_events, read_whole};
+use super::response::{Calls, Received};
 use super::woken::{SlotWaker, WokenSlots};
 use crate::config::Config;
 use crate::http::Body;
@@ -256,14 +256,14 @@ impl PostRequest {
         };
         let (limits, sink) = (&self.limits, &self.sink);
         let failure = match sent {
-            Ok(Ok(answer)) if answer.has_events() => {
-                Box::pin(read_events(answer, &mut calls, limits, sink)).await;
+            Ok(Ok(response)) if response.has_events() => {
+                Box::pin(read_events(response, &mut calls, limits, sink)).await;
                 let unfinished = RequestError::unfinished();
                 Box::pin(fail_unanswered(&mut calls, &unfinished, sink)).await;
                 return calls.take_rejection();
             }
-            Ok(Ok(mut answer)) => {
-                read_whole(&mut answer, &mut calls, limits, sink).await;
+            Ok(Ok(mut response)) => {
+                read_whole(&mut response, &mut calls, limits, sink).await;
                 return calls.take_rejection();
             }
             Ok(Err(error)) => error.into(),

@@ -8,7 +8,7 @@ use caudal_core::{CallError, Message, RequestId, decode};
 use tokio::sync::mpsc;
 
 use super::ClientSession;
-use crate::http::client::answer::Received;
+use crate::http::client::response::Received;
 
 /// Size of a message's beginning that contains its id, in bytes: an id may have 1 KiB.
 pub(crate) const MESSAGE_HEAD: usize = 2 << 10;

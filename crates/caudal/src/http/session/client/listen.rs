@@ -1,13 +1,14 @@
 //! Asking a server for its messages, again and again.
 
 use std::future::Future;
+use std::io;
 
 use caudal_core::CloseReason;
 use http::Request;
 
 use super::{ClientSession, GetError, Retry, SessionEnd};
 use crate::http::Body;
-use crate::http::client::pool::Answer;
+use crate::http::client::pool::PooledResponse;
 
 /// Way in which the server's messages come when they are asked for.
 pub(crate) trait Downlink {
@@ -22,7 +23,7 @@ pub(crate) trait Downlink {
     /// The reason for a pause before the next request, or for the end.
     fn read(
         &mut self,
-        response: Option<Answer>,
+        response: Option<PooledResponse>,
         retry: &mut Retry,
     ) -> impl Future<Output = Result<(), GetError>> + Send;
 }
@@ -31,7 +32,7 @@ pub(crate) trait Downlink {
 /// GETs.
 pub(crate) async fn listen(
     mut downlink: impl Downlink + Send,
-    first: Option<Answer>,
+    first: Option<PooledResponse>,
 ) -> Option<CloseReason> {
     let mut retry = Retry::new();
     let mut heard = match first {
@@ -46,10 +47,10 @@ pub(crate) async fn listen(
             Ok(()) => retry.succeeded(),
             Err(GetError::Unsupported) => return None,
             Err(GetError::Ended(end)) => return Some(end.into()),
-            Err(GetError::Failed { why, is_refused }) => {
-                retry.tried(is_refused);
+            Err(GetError::Failed(error)) => {
+                retry.tried(error.kind() == io::ErrorKind::ConnectionRefused);
                 if !retry.wait().await {
-                    return Some(SessionEnd::Broken(why).into());
+                    return Some(SessionEnd::Broken(error.to_string()).into());
                 }
             }
         }

@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 use super::session::{SessionEnd, drain};
 use super::{Inbound, Retry};
 use crate::http::Body;
-use crate::http::client::answer::{Calls, Received};
 use crate::http::client::error::RequestError;
-use crate::http::client::pool::{Answer, SendError};
+use crate::http::client::pool::{PooledResponse, SendError};
 use crate::http::client::read::{ReadLimits, fail_unanswered, read_events, read_whole};
+use crate::http::client::response::{Calls, Received};
 use crate::http::session::within;
 
 /// Time that events of a response may go on when all its calls are answered.
@@ -209,7 +209,7 @@ impl PostSender {
 
     /// Reads events that no call waits for. If too many of these are left open, the
     /// oldest is given up: its server may wait for what is sent next.
-    fn read_without_calls(&mut self, response: Answer) {
+    fn read_without_calls(&mut self, response: PooledResponse) {
         while self.tasks.try_join_next().is_some() {}
         self.without_calls.retain(|task| !task.is_finished());
         if self.without_calls.len() >= self.connections
@@ -228,7 +228,7 @@ impl PostSender {
 async fn send(
     Inbound { session, .. }: &Inbound,
     mut request: Request<Body>,
-) -> Result<Option<Answer>, CloseReason> {
+) -> Result<Option<PooledResponse>, CloseReason> {
     let mut retry = Retry::new();
     let response = loop {
         match session.send(request).await {
@@ -260,7 +260,7 @@ async fn send(
 /// Passes on the messages of a response; returns what is wrong if no call can report it.
 async fn read(
     Inbound { session, queue }: &Inbound,
-    mut response: Answer,
+    mut response: PooledResponse,
     mut calls: Calls,
 ) -> Option<Box<RequestError>> {
     let limits = ReadLimits {

@@ -17,8 +17,8 @@ use tokio_util::sync::{CancellationToken, PollSender};
 use super::Inbound;
 use super::posts::{CallTokens, Post, PostSender};
 use super::session::{ClientSession, SessionEnd};
-use crate::http::client::answer::{Calls, Received};
 use crate::http::client::cut_line;
+use crate::http::client::response::{Calls, Received};
 use crate::transport::{ReceiveError, Transport};
 
 /// Maximum number of the server's messages that wait for the connection.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::page::{Cut, Page};
 use crate::config::Config;
 use crate::endpoint::Target;
-use crate::http::client::pool::Answer;
+use crate::http::client::pool::PooledResponse;
 use crate::http::session::client::{
     ClientSession, ClientTransport, Downlink, GetError, Inbound, PREFER, Retry, SessionEnd, listen,
 };
@@ -70,7 +70,11 @@ impl Downlink for Polls {
         request
     }
 
-    async fn read(&mut self, response: Option<Answer>, _: &mut Retry) -> Result<(), GetError> {
+    async fn read(
+        &mut self,
+        response: Option<PooledResponse>,
+        _: &mut Retry,
+    ) -> Result<(), GetError> {
         let has_new = match response {
             Some(response) => self.read_page(response).await?,
             None => false,
@@ -84,7 +88,7 @@ impl Downlink for Polls {
 
 impl Polls {
     /// Passes on the new messages of a response; returns true if there are any.
-    async fn read_page(&mut self, response: Answer) -> Result<bool, GetError> {
+    async fn read_page(&mut self, response: PooledResponse) -> Result<bool, GetError> {
         let max_message = self.session().policy.max_message;
         // A server of ours adds no message to 1 MiB of them, but the last one may be as large
         // as allowed.

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use super::event::EventId;
 use crate::config::Config;
 use crate::endpoint::Target;
-use crate::http::client::answer::is_events;
 use crate::http::client::events::{Event, Parser};
-use crate::http::client::pool::Answer;
+use crate::http::client::pool::PooledResponse;
+use crate::http::client::response::is_events;
 use crate::http::session::client::{
     ClientSession, ClientTransport, Downlink, GetError, Inbound, Retry, SessionEnd, listen,
 };
@@ -79,7 +79,11 @@ impl Downlink for Events {
     }
 
     /// Listens to one stream until it breaks.
-    async fn read(&mut self, response: Option<Answer>, retry: &mut Retry) -> Result<(), GetError> {
+    async fn read(
+        &mut self,
+        response: Option<PooledResponse>,
+        retry: &mut Retry,
+    ) -> Result<(), GetError> {
         let Some(mut response) = response else {
             return Err(GetError::failed("the server has ended the stream"));
         };
@@ -97,16 +101,8 @@ impl Downlink for Events {
                 Some(None) => break "the stream ended".to_owned(),
                 None => break "the server was silent for too long".to_owned(),
             };
-            loop {
-                match parser.next(&mut piece) {
-                    Ok(Some(event)) => self.take(event, retry).await?,
-                    Ok(None) => break,
-                    // Its id is taken at its end.
-                    Err(event) if is_message(&event.name) => {
-                        self.inbound.too_large(&event.head).await;
-                    }
-                    Err(_) => {}
-                }
+            while let Some(event) = parser.next(&mut piece) {
+                self.take(event, retry).await?;
             }
             if let Some(milliseconds) = parser.retry() {
                 retry.begin_with(milliseconds);
@@ -130,7 +126,12 @@ impl Events {
         let is_known = event.id.as_deref().is_some_and(|id| !self.is_new(id));
         self.last = event.id.or(self.last.take());
         // Only an event that was not received before shows that the stream works.
-        if !is_known && !event.data.is_empty() && is_message(&event.name) {
+        if is_known || !matches!(&*event.name, "" | "message") {
+            return Ok(());
+        }
+        if event.is_cut {
+            self.inbound.too_large(&event.data).await;
+        } else if !event.data.is_empty() {
             retry.succeeded();
             self.inbound.message(event.data).await;
         }
@@ -147,11 +148,6 @@ impl Events {
         self.number = self.number.max(id.number);
         is_new
     }
-}
-
-/// Returns true if events of this name are messages.
-fn is_message(name: &str) -> bool {
-    matches!(name, "" | "message")
 }
 
 /// Returns the number of messages in a gap.

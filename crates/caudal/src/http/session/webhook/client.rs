@@ -25,8 +25,8 @@ pub(crate) async fn connect(
 ) -> io::Result<Box<dyn Transport>> {
     let subscription = receiver.subscribe(config)?;
     let session = ClientSession::new(target, options, config)?;
-    let answer = session.open_with(subscription.request()).await?;
-    let timeout = match subscription.begin(&answer) {
+    let response = session.open_with(subscription.request()).await?;
+    let timeout = match subscription.begin(&response) {
         Ok(timeout) => timeout,
         Err(error) => {
             // The server has opened it, and would keep it.
