@@ -29,7 +29,7 @@ pub(crate) use self::client::dial::Socket;
 pub use self::options::{Allowed, Authorize, Caller, Options, Secret};
 pub(crate) use self::server::Listener;
 pub use self::server::body::Body;
-#[cfg(any(feature = "sse", feature = "polling"))]
+#[cfg(feature = "session")]
 pub(crate) use self::server::body::Flow;
 #[cfg(feature = "webhook")]
 pub(crate) use self::server::body::ReadError;

@@ -17,12 +17,12 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::ReusableBoxFuture;
 
-use super::answer::{Calls, Received};
 use super::cut_line;
 use super::error::RequestError;
 use super::origin::Origin;
 use super::pool::Pool;
 use super::read::{ReadLimits, fail_unanswered, pass, read_events, read_whole};
+use super::response::{Calls, Received};
 use super::woken::{SlotWaker, WokenSlots};
 use crate::config::Config;
 use crate::http::Body;
@@ -167,12 +167,8 @@ impl Transport for PostTransport {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
         loop {
             match self.received.poll_recv(cx) {
-                Poll::Ready(Some(Received::Message(text))) => {
-                    self.frame = text;
-                    return Poll::Ready(Ok(Some(&self.frame)));
-                }
-                Poll::Ready(Some(Received::Failed { id, error })) => {
-                    return Poll::Ready(Err(ReceiveError::CallFailed { id, error }));
+                Poll::Ready(Some(received)) => {
+                    return Poll::Ready(received.lend(&mut self.frame));
                 }
                 Poll::Ready(None) | Poll::Pending if self.poll_woken(cx) => {}
                 Poll::Ready(None) | Poll::Pending => {
@@ -260,14 +256,14 @@ impl PostRequest {
         };
         let (limits, sink) = (&self.limits, &self.sink);
         let failure = match sent {
-            Ok(Ok(answer)) if answer.has_events() => {
-                Box::pin(read_events(answer, &mut calls, limits, sink)).await;
+            Ok(Ok(response)) if response.has_events() => {
+                Box::pin(read_events(response, &mut calls, limits, sink)).await;
                 let unfinished = RequestError::unfinished();
                 Box::pin(fail_unanswered(&mut calls, &unfinished, sink)).await;
                 return calls.take_rejection();
             }
-            Ok(Ok(mut answer)) => {
-                read_whole(&mut answer, &mut calls, limits, sink).await;
+            Ok(Ok(mut response)) => {
+                read_whole(&mut response, &mut calls, limits, sink).await;
                 return calls.take_rejection();
             }
             Ok(Err(error)) => error.into(),

@@ -67,7 +67,7 @@ impl Body {
     /// A body whose pieces arrive one after the other. `length` is its size, if that is known.
     /// If the body ends earlier, the response is aborted.
     #[cfg_attr(
-        all(not(feature = "sse"), not(feature = "polling"), not(test)),
+        all(not(feature = "session"), not(test)),
         expect(
             dead_code,
             reason = "only what waits in a session is not there at once"

@@ -13,6 +13,7 @@ use super::owner::Owner;
 use super::pending_posts::PendingPosts;
 use crate::connection::deadline::after;
 use crate::connection::{Command, Connection};
+use crate::sync::lock;
 
 /// Messages between a session's connection and the HTTP requests of its client.
 #[derive(Debug)]
@@ -120,9 +121,7 @@ impl Session {
     }
 
     fn activity(&self) -> MutexGuard<'_, Activity> {
-        self.activity
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.activity)
     }
 }
 

@@ -14,13 +14,14 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::mailbox::{DeliveredMessage, Mailbox, Refusal, Secret};
-use super::register::random_name;
+use super::mailbox::{DeliveredMessage, Mailbox, Secret, UNKNOWN_SESSION};
 use super::sign::Key;
 use super::target::{HookUrl, UrlError};
 use crate::config::Config;
+use crate::http::session::{no_content, random_name};
 use crate::http::{Body, plain};
 use crate::router::handler::BoxFuture;
+use crate::sync::lock;
 
 /// Name in the query that tells the connection of a delivery.
 const QUERY: &str = "hook";
@@ -69,9 +70,7 @@ struct ReceiverState {
 
 impl ReceiverState {
     fn mailboxes(&self) -> MutexGuard<'_, HashMap<String, Arc<Mailbox>>> {
-        self.mailboxes
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.mailboxes)
     }
 }
 
@@ -105,18 +104,15 @@ impl Receiver {
             response.headers_mut().insert(ALLOW, allow);
             return response;
         }
-        let Some(mailbox) = self.find(&head) else {
-            return Refusal::UNKNOWN_SESSION.into();
+        let taken = match self.find(&head) {
+            Some(mailbox) => mailbox.take(&head.headers, body, super::now()).await,
+            None => Err(UNKNOWN_SESSION),
         };
-        match mailbox.take(&head.headers, body, super::now()).await {
-            Ok(()) => {
-                let mut response = Response::new(Body::empty());
-                *response.status_mut() = StatusCode::NO_CONTENT;
-                response
-            }
-            Err(refusal) => {
-                tracing::debug!(target: "caudal", ?refusal, "a webhook was refused");
-                refusal.into()
+        match taken {
+            Ok(()) => no_content(),
+            Err((status, text)) => {
+                tracing::debug!(target: "caudal", text, "a webhook was refused");
+                plain(status, text)
             }
         }
     }
@@ -227,11 +223,5 @@ impl Drop for Subscription {
         if let Some(shared) = self.receiver.upgrade() {
             shared.mailboxes().remove(&self.name);
         }
-    }
-}
-
-impl fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").finish_non_exhaustive()
     }
 }

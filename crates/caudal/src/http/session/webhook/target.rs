@@ -140,10 +140,8 @@ impl fmt::Debug for HookUrl {
 pub(crate) enum TargetError {
     #[error("the host cannot be found")]
     Unknown(#[source] io::Error),
-    #[error("too many hosts are looked up")]
+    #[error("too many hosts are looked up; try again later")]
     Busy,
-    #[error("the host has no address")]
-    Nowhere,
     #[error("the host has an address that is not public")]
     Private,
 }
@@ -151,7 +149,7 @@ pub(crate) enum TargetError {
 /// Refuses all addresses if one of them is not public: they were chosen together.
 fn check(found: Vec<SocketAddr>, private: bool) -> Result<Vec<SocketAddr>, TargetError> {
     if found.is_empty() {
-        return Err(TargetError::Nowhere);
+        return Err(TargetError::Unknown(io::ErrorKind::NotFound.into()));
     }
     match private || found.iter().all(|address| is_public(address.ip())) {
         true => Ok(found),
@@ -270,7 +268,7 @@ mod tests {
             assert!(matches!(refused, Err(TargetError::Private)), "{mixed:?}");
             assert!(check(mixed, true).is_ok());
         }
-        assert!(matches!(check(vec![], true), Err(TargetError::Nowhere)));
+        assert!(matches!(check(vec![], true), Err(TargetError::Unknown(_))));
     }
 
     #[tokio::test]

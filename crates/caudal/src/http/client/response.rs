@@ -6,6 +6,8 @@
 use std::collections::{HashSet, VecDeque};
 
 use bytes::Bytes;
+#[cfg(feature = "session")]
+use caudal_core::CloseReason;
 use caudal_core::{CallError, Id, InvalidKind, Message, Policy, RequestId, decode};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
@@ -13,14 +15,38 @@ use serde_json::value::RawValue;
 
 use super::error::RequestError;
 use super::status::{Advice, status_error};
+use crate::transport::ReceiveError;
 
-/// Result of a request for the connection's task.
+/// Event of a request or a session, for the connection's task.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// A message of the server.
     Message(Bytes),
-    /// A call that failed without one.
+    /// A call that failed without a message.
     Failed { id: RequestId, error: CallError },
+    /// A message that was too large and answers no call.
+    #[cfg(feature = "session")]
+    Dropped,
+    /// The end of the session.
+    #[cfg(feature = "session")]
+    End(CloseReason),
+}
+
+impl Received {
+    /// Returns it as a transport does. A message stays in `frame`.
+    pub(crate) fn lend(self, frame: &mut Bytes) -> Result<Option<&[u8]>, ReceiveError> {
+        match self {
+            Self::Message(text) => {
+                *frame = text;
+                Ok(Some(frame))
+            }
+            Self::Failed { id, error } => Err(ReceiveError::CallFailed { id, error }),
+            #[cfg(feature = "session")]
+            Self::Dropped => Err(ReceiveError::Dropped),
+            #[cfg(feature = "session")]
+            Self::End(reason) => Err(ReceiveError::Closed(reason)),
+        }
+    }
 }
 
 /// The calls of one message that wait for an answer.
@@ -301,6 +327,8 @@ mod tests {
         match received {
             Received::Message(text) => String::from_utf8(text.to_vec()).unwrap(),
             Received::Failed { id, error } => format!("{id}: {error:?}"),
+            #[cfg(feature = "session")]
+            other => panic!("{other:?}"),
         }
     }
 
