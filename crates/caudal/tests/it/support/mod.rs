@@ -4,15 +4,19 @@
     unused_imports,
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
     reason = "a test may, and each program uses a part of it"
 )]
 
+#[cfg(all(feature = "session", feature = "ws"))]
+pub(crate) mod downlink;
 pub(crate) mod fake;
 pub(crate) mod program;
 pub(crate) mod raw_http;
 #[cfg(feature = "tls")]
 pub(crate) mod root;
 mod wait;
+pub(crate) mod websocket;
 pub(crate) mod wire;
 
 use std::sync::{Arc, Mutex};
@@ -86,6 +90,10 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 impl Log {
     pub(crate) fn add(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(what.into());
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
     }
 
     pub(crate) fn take(&self) -> Vec<String> {
