@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use crate::support::raw_http::{Raw, Reply};
 use caudal::http::{Caller, Http, Options, Parts, StatusCode};
-use caudal::{Config, Context, Dialect, Extensions, Peer, Router, Server, serve};
+use caudal::{Config, Context, Dialect, Extensions, Peer, Router, Server, State, serve};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -205,6 +205,10 @@ impl Client {
         let target = format!("/?cursor={cursor}");
         self.ask("GET", &target, &[ACCEPT_JSON], "").await
     }
+}
+
+fn is_draining(peer: &Peer) -> bool {
+    matches!(peer.state(), State::Draining)
 }
 
 fn call(id: i64, method: &str, params: Value) -> Value {

@@ -24,7 +24,10 @@ use std::sync::{Arc, Mutex};
 use caudal::transport::Stream;
 use caudal::{Config, Framing, Peer, Router};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
-pub(crate) use wait::{eventually, eventually_blocking, ms, stays_pending, within};
+pub(crate) use wait::{
+    eventually, eventually_blocking, eventually_now, ms, pass_time, stays_pending,
+    while_time_passes, within,
+};
 
 /// The other end of a connection, spoken to by hand.
 pub(crate) struct Raw {

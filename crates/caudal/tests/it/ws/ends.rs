@@ -127,7 +127,8 @@ async fn whoever_does_not_answer_a_ping_is_given_up() {
     eventually("it is dropped", || log.len() == 2).await;
     // One who answers stays.
     let peer = client(&server).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let pings = || peer.stats().bytes_received / 2;
+    eventually("five pings have come", || pings() >= 5).await;
     assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
@@ -146,9 +147,15 @@ async fn a_slow_reader_does_not_make_memory_grow() {
     let (mut reader, mut writer) = raw.0.split();
     let write = async { writer.write_all(&requests).await.unwrap() };
     let read = async {
-        // So long it has time to answer more than it may keep.
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let sent = server.stats().bytes_sent;
+        // It answers until there is room for no more.
+        let (mut sent, mut looks) = (0, 0);
+        eventually("it waits", || {
+            let now = server.stats().bytes_sent;
+            looks = if now == sent { looks + 1 } else { 0 };
+            sent = now;
+            sent > 0 && looks == 20
+        })
+        .await;
         // The system's buffers take some megabytes of these fifty.
         assert!(sent < 20 << 20, "{sent} bytes are on their way");
         let mut refused = 0;

@@ -57,12 +57,11 @@ async fn what_comes_with_the_answer_to_a_handshake_is_read() {
             let (with, later) = frame.split_at(cut);
             let begin = [answer.as_bytes(), with].concat();
             socket.write_all(&begin).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            socket.write_all(later).await.unwrap();
-            socket
+            (socket, later)
         };
-        let (peer, _socket) = within(async { tokio::join!(connecting, serving) }).await;
+        let (peer, (mut socket, later)) = within(async { tokio::join!(connecting, serving) }).await;
         let peer = peer.unwrap();
+        socket.write_all(later).await.unwrap();
         eventually("it is read", || log.len() == 1).await;
         assert_eq!(log.take(), ["early"], "cut at {cut}");
         // The two bytes of the head count, too.
