@@ -8,13 +8,13 @@ use caudal::{Address, CallError, Config, Endpoint, EndpointError, Peer, RawValue
 use tokio::sync::mpsc;
 
 use crate::args::Call;
-use crate::blame::{
+use crate::endpoint::{self, Role, Token, is_program, is_url};
+use crate::exit::{Exit, Failure, complain};
+use crate::explain::{
     garbled, has_failed, instead, not_accepted, not_answered, not_connected, not_taken, not_whole,
     old, rpc_error, violation,
 };
-use crate::endpoint::{self, Role, Token, is_program, is_url};
-use crate::exit::{Exit, Failure, complain};
-use crate::findings::{Finding, Findings, GarbageKind, PASSED_OVER, lenient};
+use crate::findings::{Finding, Findings, Garbage, GarbageKind, PASSED_OVER, lenient};
 use crate::layout::{Style, layout};
 use crate::params;
 use crate::signals::{Limit, Signals, aside};
@@ -226,63 +226,80 @@ async fn ask(
     let mut call = std::pin::pin!(call.into_future());
     let program = is_program(&target.endpoint);
     let (mut garbage, mut passed_over) = (None, 0);
-    let failed = loop {
+    let error = loop {
         tokio::select! {
             biased;
             answer = &mut call => match answer {
                 Ok(result) => return Ok(result),
                 Err(error) => break error,
             },
-            Some(finding) = findings.recv() => match finding {
-                Finding::Refused(error) => break CallError::Remote(error),
-                Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
-                Finding::Old(text) => return Err(old(&target.endpoint, &text)),
-                Finding::Garbage(found) => {
-                    passed_over += 1;
-                    let framing = [GarbageKind::Framing, GarbageKind::Headers];
-                    // A program may print before it serves; others have no excuse.
-                    let excused = program && !framing.contains(&found.kind);
-                    if !excused || passed_over == PASSED_OVER {
-                        return Err(garbled(&target.endpoint, &found));
-                    }
-                    if garbage.is_none() {
-                        let text = &found.text;
-                        complain(&format!("this is not JSON-RPC, and passed over: {text}"));
-                    }
-                    garbage = Some(found);
+            Some(finding) = findings.recv() => {
+                let found = garbage_of(finding, &target.endpoint)?;
+                passed_over += 1;
+                let framing = [GarbageKind::Framing, GarbageKind::Headers];
+                // A program may print before it serves; others have no excuse.
+                let excused = program && !framing.contains(&found.kind);
+                if !excused || passed_over == PASSED_OVER {
+                    return Err(garbled(&target.endpoint, &found));
                 }
+                if garbage.is_none() {
+                    let text = &found.text;
+                    complain(&format!("this is not JSON-RPC, and passed over: {text}"));
+                }
+                garbage = Some(found);
             },
         }
     };
     // The call may have ended first, in the same breath.
     while let Ok(finding) = findings.try_recv() {
-        match finding {
-            Finding::Refused(error) => return Err(rpc_error(&error)),
-            Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
-            Finding::Old(text) => return Err(old(&target.endpoint, &text)),
-            // What others than a program say first tells most.
-            Finding::Garbage(found) if program || garbage.is_none() => garbage = Some(found),
-            Finding::Garbage(_) => {}
+        let found = garbage_of(finding, &target.endpoint)?;
+        // What others than a program say first tells most.
+        if program || garbage.is_none() {
+            garbage = Some(found);
         }
     }
+    Err(unanswered(peer, target, watch, &error, garbage))
+}
+
+/// Garbage that was found, or the failure if the finding is another one.
+fn garbage_of(finding: Finding, endpoint: &Endpoint) -> Result<Garbage, Failure> {
+    match finding {
+        Finding::Refused(error) => Err(rpc_error(&error)),
+        Finding::Echo => Err(violation(endpoint, ECHO)),
+        Finding::Old(text) => Err(old(endpoint, &text)),
+        Finding::Garbage(found) => Ok(found),
+    }
+}
+
+/// Explains why a call has no answer.
+fn unanswered(
+    peer: &Peer,
+    target: &Target,
+    watch: &Findings,
+    error: &CallError,
+    garbage: Option<Garbage>,
+) -> Failure {
     let understood = watch.has_understood();
+    let is_late = matches!(error, CallError::Timeout);
+    let stats = peer.stats();
     match garbage {
-        Some(garbage) if matches!(failed, CallError::Timeout | CallError::Closed(_)) => {
-            Err(instead(target, &failed, &garbage, understood))
+        Some(garbage) if is_late || matches!(error, CallError::Closed(_)) => {
+            instead(target, error, &garbage, understood)
         }
-        _ if matches!(failed, CallError::Timeout) && peer.stats().invalid > 0 => {
+        _ if is_late && stats.invalid > 0 => {
             let text = format!(
                 "no message can be found in what it sends, or one has more than {MAX_ANSWER} bytes"
             );
-            Err(violation(&target.endpoint, &text))
+            violation(&target.endpoint, &text)
         }
-        _ if matches!(failed, CallError::Timeout) && !is_url(&target.endpoint) => {
-            match peer.stats().bytes_received {
-                bytes @ 1.. if !watch.has_heard() => Err(not_whole(target, bytes)),
-                _ => Err(not_answered(target, &failed, understood)),
-            }
+        _ if is_late
+            && stats.bytes_received > 0
+            && !is_url(&target.endpoint)
+            && !watch.has_heard() =>
+        {
+            not_whole(target, stats.bytes_received)
         }
-        _ => Err(not_answered(target, &failed, understood)),
+        _ => not_answered(target, error, understood),
     }
 }
 
