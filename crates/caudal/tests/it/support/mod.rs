@@ -19,6 +19,7 @@ mod wait;
 pub(crate) mod websocket;
 pub(crate) mod wire;
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use caudal::transport::Stream;
@@ -83,6 +84,24 @@ impl Raw {
 
     pub(crate) async fn close_input(&mut self) {
         self.writer.shutdown().await.unwrap();
+    }
+}
+
+/// A folder that is gone in the end. Its path is short enough for a socket.
+pub(crate) struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A path in it, where nothing is yet.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.folder().join("s")
     }
 }
 
