@@ -766,11 +766,12 @@ async fn a_client_that_shuts_down_finishes_what_it_serves() {
     });
     let server = serve(ANY, router).await.unwrap();
     let done = Arc::new(AtomicUsize::new(0));
-    let finished = Arc::clone(&done);
+    let gate = Arc::new(Semaphore::new(0));
+    let (finished, opens) = (Arc::clone(&done), Arc::clone(&gate));
     let work = move || {
-        let finished = Arc::clone(&finished);
+        let (finished, gate) = (Arc::clone(&finished), Arc::clone(&gate));
         async move {
-            tokio::time::sleep(ms(200)).await;
+            gate.acquire().await.unwrap().forget();
             finished.fetch_add(1, SeqCst);
             Ok(1)
         }
@@ -779,7 +780,13 @@ async fn a_client_that_shuts_down_finishes_what_it_serves() {
     let peer = connect(server.endpoint()).router(client).await.unwrap();
     within(peer.call::<_, ()>("start", ())).await.unwrap();
     eventually("it works", || peer.stats().in_flight == 1).await;
-    let reason = within(peer.shutdown(Duration::from_secs(5))).await;
+    let ending = tokio::spawn({
+        let peer = peer.clone();
+        async move { peer.shutdown(Duration::from_secs(20)).await }
+    });
+    eventually("it ends", || matches!(peer.state(), State::Draining)).await;
+    opens.add_permits(1);
+    let reason = within(ending).await.unwrap();
     assert!(reason.is_local());
     assert_eq!(done.load(SeqCst), 1);
 }

@@ -831,7 +831,7 @@ async fn a_path_that_another_server_has_taken_over_is_not_removed() {
     fs::remove_file(&path).unwrap();
     let _second = serve(Endpoint::unix(&path), methods()).await.unwrap();
     within(first.shutdown(Duration::from_secs(1))).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    within(first.wait()).await;
     let peer = connect(Endpoint::unix(&path)).await.unwrap();
     assert_eq!(within(peer.call::<_, i64>("add", (1, 2))).await.unwrap(), 3);
 }

@@ -17,6 +17,7 @@ mod opening;
 mod owners;
 mod polling;
 mod posts;
+mod service;
 mod shutdown;
 
 use std::sync::Arc;
