@@ -4,10 +4,11 @@
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
 
-/// Longest wait for anything, also on a machine that is busy.
-const LIMIT: Duration = Duration::from_secs(60);
-/// Pause between two looks.
-const PAUSE: Duration = Duration::from_millis(5);
+use blocking::{LIMIT, PAUSE};
+
+#[path = "../../../../../tests/support/eventually.rs"]
+mod blocking;
+
 /// How long is looked for what must not come.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -49,11 +50,7 @@ pub(crate) async fn eventually_now(
 
 /// Waits until `is_so`, without a runtime.
 pub(crate) fn eventually_blocking(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < LIMIT, "never: {what}");
-        std::thread::sleep(PAUSE);
-    }
+    blocking::eventually(what, || is_so().then_some(()));
 }
 
 /// Output of `work`, while half a second after the other passes on a clock that is paused.
