@@ -126,7 +126,7 @@ async fn a_refused_body_that_came_to_its_end_leaves_the_connection_as_it_was() {
     assert_eq!(wire.end().await, "");
 }
 
-/// Proves: J25, C40
+/// Proves: J25
 #[tokio::test]
 async fn every_answer_is_200_also_an_error() {
     let server = serve().await;

@@ -15,6 +15,7 @@ mod order;
 mod patience;
 mod peer;
 mod reconnect;
+mod same_bytes;
 mod server;
 mod sessions;
 mod stdio;

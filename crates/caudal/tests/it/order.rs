@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::support::{Log, Raw, within};
+use crate::support::{Log, Raw, eventually, within};
 use caudal::transport::{BytesMut, ReceiveError, Stream, Transport};
 use caudal::{CallError, Config, Context, Dialect, Event, Framing, Method, Peer, Router};
 use tokio::sync::Notify;
@@ -98,16 +98,14 @@ async fn serial_blocking_work_is_alone_until_it_ends_though_its_call_was_given_u
         let (router, end, running) = held(limit);
         let (_server, mut raw) = Raw::serve(router, lsp());
         raw.send(&first).await;
-        while !running.load(SeqCst) {
-            sleep(Duration::from_millis(1)).await;
-        }
+        eventually("it runs", || running.load(SeqCst)).await;
         raw.send(&then.unwrap_or_default()).await;
         if first != as_notification {
             let given_up = raw.line().await;
             assert!(given_up.contains("error"), "{given_up}");
         }
         raw.send(&request(2, "is_running")).await;
-        sleep(Duration::from_millis(100)).await;
+        raw.silence().await;
         end.send(()).unwrap();
         let answer = raw.line().await;
         assert!(answer.contains(r#""id":2,"result":false"#), "{answer}");

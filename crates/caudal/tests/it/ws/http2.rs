@@ -1,11 +1,10 @@
 //! WebSockets in streams of HTTP/2.
-#![cfg(feature = "http2")]
 
 use super::*;
 
 /// A connection of HTTP/2 that knows that there are WebSockets.
 async fn http2(server: &Server) -> hyper::client::conn::http2::SendRequest<String> {
-    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use hyper_util::rt::TokioExecutor;
     let socket = TcpStream::connect(address(server)).await.unwrap();
     let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     let (mut sender, connection) = builder.handshake(TokioIo::new(socket)).await.unwrap();
@@ -30,7 +29,6 @@ fn extended_connect(server: &Server, version: &str) -> http::Request<String> {
 
 #[tokio::test]
 async fn a_websocket_runs_in_a_stream_of_http2() {
-    use hyper_util::rt::TokioIo;
     let (server, _) = plain().await;
     let mut sender = http2(&server).await;
     for (version, status) in [("12", 426), ("13", 200)] {
@@ -58,7 +56,6 @@ async fn a_websocket_runs_in_a_stream_of_http2() {
 
 #[tokio::test]
 async fn the_websockets_of_one_connection_count_as_connections() {
-    use hyper_util::rt::TokioIo;
     let mut options = Options::default();
     options.connections_per_address = 3;
     let (each, _) = start("ws://127.0.0.1:0/rpc", Config::default(), options).await;
