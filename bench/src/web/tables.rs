@@ -125,5 +125,6 @@ Notes on HTTP and WebSocket
 - Packages: `cargo tree --edges normal` of `bench/small`, the server itself among
   them. Bytes: stripped; as `cargo build --release` makes it, and as one would who
   cares for size: profile `smallest` of bench/Cargo.toml, with LTO. `hyper` serves
-  HTTP/1.1 with upgrades and HTTP/2, and answers with the same bytes whatever is asked.
+  HTTP/1.1 with upgrades, and answers with the same bytes whatever is asked. HTTP/2 is a
+  feature of caudal of its own, which is off here.
 ";

@@ -194,8 +194,8 @@ fn held(measures: &Measures) -> Vec<Target> {
         .aim(1_200_000.0)
         .note(match plain {
             [Some(ours), Some(hyper), Some(jsonrpsee)] => Some(format!(
-                "as a plain `cargo build --release` makes it, it has {}; hyper alone, with both \
-                 versions of HTTP and a fixed answer, has {}, and jsonrpsee's server {}",
+                "as a plain `cargo build --release` makes it, it has {}; hyper alone, with a \
+                 fixed answer, has {}, and jsonrpsee's server, which has HTTP/2 too, {}",
                 number(ours),
                 number(hyper),
                 number(jsonrpsee),

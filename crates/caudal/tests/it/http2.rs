@@ -442,24 +442,6 @@ async fn answers_that_nobody_takes_are_bounded_whatever_the_window_is() {
     drop(socket);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_takes_something_all_the_time_gets_all() {
-    const STREAMS: u32 = 50;
-    let router = Router::new().method("big", || Ok("x".repeat(MUCH)));
-    let mut config = Config::default();
-    config.limits.output = 64 << 20;
-    let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
-    let server = serve.http(patient(LIMIT * 16)).await.unwrap();
-    let mut socket = ask_for_much(&server, STREAMS).await;
-    let (mut size, mut bytes) = (0, vec![0; 64 << 10]);
-    while size < STREAMS as usize * MUCH {
-        let count = within(socket.read(&mut bytes)).await.unwrap();
-        assert!(count > 0, "it ended after {size} bytes");
-        size += count;
-        tokio::time::sleep(Duration::from_millis(15)).await;
-    }
-}
-
 async fn served_again(sender: &mut SendRequest<String>) {
     let served = async {
         while said(sender, post(ADD)).await.contains("-32000") {

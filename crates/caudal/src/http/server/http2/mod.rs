@@ -88,3 +88,76 @@ where
     builder.enable_connect_protocol();
     builder.serve_connection(io, service)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http_body_util::BodyExt as _;
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex, split};
+
+    use super::super::idle_timeout::{IdleTimeout, RequestActivity};
+    use super::*;
+    use crate::call::lone::LoneOrigin;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+    /// Bytes that the client reads at once.
+    const READ: usize = 64 << 10;
+    /// Maximum window of flow control.
+    const WINDOW: u32 = i32::MAX as u32;
+
+    /// In this time all streams together take more than the limit, and each of them takes
+    /// something in a part of it.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_slowly_all_the_time_gets_all() {
+        const STREAMS: usize = 50;
+        const SIZE: usize = 390_000;
+        let mut options = Options::default();
+        (options.idle_timeout, options.header_timeout) = (LIMIT, LIMIT);
+        let (near, client) = duplex(READ);
+        let (far, server) = duplex(READ);
+        let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+            (split(near), split(far));
+        tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+        tokio::spawn(async move {
+            let mut bytes = vec![0; READ];
+            while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+                to_client.write_all(&bytes[..count]).await.unwrap();
+                tokio::time::sleep(LIMIT / 60).await;
+            }
+        });
+        let origin = LoneOrigin::new(Arc::default(), None);
+        let service = service_fn(move |_: Request<Incoming>| {
+            let mut response = Response::new(Body::whole("x".repeat(SIZE)));
+            response.body_mut().give_in_pieces(&origin);
+            async { Ok(response) }
+        });
+        let activity = RequestActivity::new(LIMIT, LIMIT);
+        activity.begin(http::Version::HTTP_2);
+        let server = IdleTimeout::new(server, activity);
+        tokio::spawn(connection(TokioIo::new(server), service, &options));
+
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        builder
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW);
+        let opened = builder.handshake(TokioIo::new(client)).await;
+        let (mut sender, connection) = opened.unwrap();
+        tokio::spawn(connection);
+        let began = Instant::now();
+        let replies: Vec<_> = (0..STREAMS)
+            .map(|_| {
+                let request = Request::get("http://localhost/").body(String::new());
+                let response = sender.send_request(request.unwrap());
+                tokio::spawn(async { response.await?.into_body().collect().await })
+            })
+            .collect();
+        for reply in replies {
+            let reply = reply.await.unwrap().unwrap();
+            assert_eq!(reply.to_bytes().len(), SIZE);
+        }
+        assert!(began.elapsed() > 3 * LIMIT, "it was slow");
+    }
+}
