@@ -52,7 +52,7 @@ pub(crate) struct Outbox {
     state: Mutex<OutboxState>,
     /// Notified of every change.
     changed: Notify,
-    /// Notified of changes while nobody reads: a POST may.
+    /// Notified of changes while there is no reader: then a POST may read.
     unread: Notify,
 }
 
@@ -148,7 +148,7 @@ impl Outbox {
         })
     }
 
-    /// Begins to read for a POST, if nobody else reads and nothing must be acknowledged.
+    /// Begins to read for a POST, if there is no reader and nothing must be acknowledged.
     pub(super) fn lend(self: &Arc<Self>) -> Option<Reader> {
         self.change(|state| {
             let is_lent = state.is_free() && !(state.closed && state.is_sent());
@@ -172,12 +172,12 @@ impl Outbox {
         self.lock().last
     }
 
-    /// Accepts no further messages. A reader gets what there is, and then its end.
+    /// Accepts no further messages. A reader gets those that are left, and then its end.
     pub(super) fn close(&self) {
         self.change(|state| state.closed = true);
     }
 
-    /// Closes the outbox and drops what is in it: nobody will come for it.
+    /// Closes the outbox and drops its messages: the client will not come for them.
     pub(super) fn discard(&self) {
         self.change(|state| {
             state.closed = true;
@@ -199,12 +199,12 @@ impl Outbox {
         self.wait_for(changed).await;
     }
 
-    /// Notes that the client was told of a message to come.
+    /// Notes that the client was promised a message.
     pub(super) fn promise(&self) {
         self.lock().has_listened = true;
     }
 
-    /// Returns true if the client reads, has read, or was told that it should.
+    /// Returns true if the client reads, has read, or was promised a message.
     pub(super) fn is_expected(&self) -> bool {
         let state = self.lock();
         state.has_listened || state.reader.is_some()
@@ -224,12 +224,12 @@ impl Outbox {
         }
     }
 
-    /// Futures that end with the next change, and with the next one while nobody reads.
+    /// Futures that end with the next change, and with the next one without a reader.
     pub(super) fn notified(&self) -> (Notified<'_>, Notified<'_>) {
         (self.changed.notified(), self.unread.notified())
     }
 
-    /// Changes the state, and wakes those who wait for that.
+    /// Changes the state, and wakes all tasks that wait for a change.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut OutboxState) -> R) -> R {
         let mut state = self.lock();
         let result = change(&mut state);

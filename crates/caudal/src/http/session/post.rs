@@ -104,7 +104,7 @@ fn overloaded(http: &Http, session: &Session, text: &[u8]) -> Response<Body> {
 
 fn replied(http: &Http, text: Bytes) -> Response<Body> {
     let status = match http.status(Some(&text), StatusCode::OK) {
-        // In a session they tell that there is none any more.
+        // In a session these two mean that the session has ended.
         StatusCode::NOT_FOUND | StatusCode::GONE => StatusCode::OK,
         status => status,
     };

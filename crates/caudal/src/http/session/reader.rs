@@ -1,4 +1,4 @@
-//! The one who takes messages out of an outbox, part by part.
+//! Reader of an outbox: it takes messages, part by part.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -13,7 +13,7 @@ use super::outbox::{Outbox, OutboxState};
 pub(crate) struct Reader {
     outbox: Arc<Outbox>,
     token: u64,
-    /// True if it reads for a POST: what it takes is not kept.
+    /// True if it reads for a POST: messages that it takes are not kept.
     is_lent: bool,
     /// Number of a message that was taken in part, and the bytes taken.
     begun: Option<(u64, usize)>,
@@ -60,7 +60,7 @@ impl Reader {
         }
     }
 
-    /// Goes back to what comes after `number`, as far as it is kept; returns how many
+    /// Goes back to the message after `number`, as far as it is kept; returns how many
     /// messages are missing.
     pub(crate) fn resume_after(&mut self, number: u64) -> u64 {
         let token = self.token;
@@ -74,7 +74,7 @@ impl Reader {
     /// `None` when there is another reader, or when the outbox is closed and empty.
     ///
     /// A message counts as sent when its last part is taken. A POST takes messages whole,
-    /// since nobody can resume its stream.
+    /// since its stream cannot be resumed.
     pub(crate) fn try_part(&mut self, limit: u64, size: usize) -> Poll<Option<MessagePart>> {
         let outbox = Arc::clone(&self.outbox);
         // Nothing changes for others before the last part.

@@ -1,4 +1,4 @@
-//! All sessions of a server: opened, found again, and ended when nothing is heard of them.
+//! All sessions of a server: opened, found again, and ended when their clients are silent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -92,7 +92,7 @@ impl SessionTable {
         timeout: Duration,
     ) {
         let mut state = self.lock();
-        // If its transport has ended already, nobody would take it out again.
+        // If its transport has ended already, it would never be removed.
         if session.queues.inbox.is_closed() {
             return;
         }
@@ -120,7 +120,7 @@ impl SessionTable {
         removed.is_some()
     }
 
-    /// Ends what has expired, and returns the time until something else may; `None` if
+    /// Ends expired sessions, and returns the time until another may expire; `None` if
     /// there is nothing left.
     fn end_expired(&self, timeout: Duration) -> Option<Duration> {
         let now = Instant::now();

@@ -49,7 +49,7 @@ pub(super) struct SessionTransport {
     queued: VecDeque<Reservation>,
     /// Sends the first message that waits, when there is room for it.
     sending: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
-    /// Waits for what the client is owed when the session has ended.
+    /// Waits until the client of a session that has ended has taken its last messages.
     draining: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -167,7 +167,7 @@ impl OutgoingMessage {
     }
 }
 
-/// Waits for what the client of a session that has ended is owed.
+/// Waits until the client of a session that has ended has taken its last messages.
 async fn drain(queues: Arc<SessionQueues>, hub: Arc<ConnectionGroup>) {
     let ended = Instant::now();
     while let Some(due) = queues.outbox.due() {

@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 /// Time after which attempts end.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The same while nobody listens at the other end: a server that was started again does not
-/// know the session.
+/// The same while connections are refused: a server that was started again does not know the
+/// session.
 const REFUSED: Duration = Duration::from_secs(5);
 /// Shortest pause.
 const FIRST: Duration = Duration::from_millis(100);
 /// Longest pause.
 const LONGEST: Duration = Duration::from_secs(5);
-/// Longest pause while nobody listens.
+/// Longest pause while connections are refused.
 const REFUSED_LONGEST: Duration = Duration::from_secs(1);
 
 /// Pauses between attempts, ever longer, until they end.
@@ -45,7 +45,7 @@ impl Retry {
         self.refused = None;
     }
 
-    /// Notes an attempt. `is_refused` if nobody listens at the other end.
+    /// Notes an attempt, and whether the connection was refused.
     pub(crate) fn tried(&mut self, is_refused: bool) {
         self.refused = match is_refused {
             true => Some(self.refused.unwrap_or_else(Instant::now)),

@@ -90,14 +90,12 @@ impl ClientTransport {
             return None;
         }
         self.calls.retain(|_, token| !token.is_cancelled());
-        let tokens: CallTokens = calls
-            .ids()
-            .map(|id| {
-                let token = CancellationToken::new();
-                self.calls.insert(id.clone(), token.clone());
-                token
-            })
-            .collect();
+        let tokens = calls.ids().map(|id| {
+            let token = CancellationToken::new();
+            self.calls.insert(id.clone(), token.clone());
+            token
+        });
+        let tokens = CallTokens(tokens.collect());
         Some(Post {
             text,
             calls,

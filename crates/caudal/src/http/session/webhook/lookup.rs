@@ -1,7 +1,7 @@
 //! Addresses of the hosts of webhooks, looked up a few at a time.
 //!
-//! A look-up takes a thread for as long as the name servers please, also when nobody waits
-//! for it any more. Blocking handlers need those threads, too.
+//! A look-up blocks a thread until the name servers answer, also when its caller has given
+//! up. Blocking handlers need those threads, too.
 
 use std::future::Future;
 use std::io;
@@ -45,7 +45,7 @@ impl Lookup {
     }
 
     /// Runs a look-up when it is its turn. The turn lasts until the look-up has ended, also
-    /// when nobody waits for it any more.
+    /// when its caller has given up.
     async fn wait<F>(&self, look: F) -> Result<Vec<SocketAddr>, TargetError>
     where
         F: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
