@@ -66,7 +66,7 @@ pub(crate) struct PostMessage {
     pub(super) reservation: Option<Reservation>,
 }
 
-/// What a POST waits for.
+/// Reply and progress that a POST waits for.
 #[derive(Debug)]
 pub(super) struct ExpectedReply {
     /// A reply for each id that is not cancelled, and progress.

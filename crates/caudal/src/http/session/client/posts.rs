@@ -27,7 +27,7 @@ use crate::http::session::within;
 const LINGER_TIME: Duration = Duration::from_secs(1);
 
 /// Message on its way to the server.
-pub(super) struct Post {
+pub(super) struct OutgoingPost {
     pub(super) text: Bytes,
     pub(super) calls: Calls,
     pub(super) tokens: CallTokens,
@@ -93,7 +93,7 @@ impl PostSender {
     /// could report that.
     pub(super) async fn run(
         mut self,
-        mut queue: mpsc::Receiver<Post>,
+        mut queue: mpsc::Receiver<OutgoingPost>,
         closed: CancellationToken,
     ) -> Option<CloseReason> {
         let mut end = None;
@@ -113,8 +113,8 @@ impl PostSender {
         rejection.or(end)
     }
 
-    async fn post(&mut self, post: Post) -> Result<(), CloseReason> {
-        let Post {
+    async fn post(&mut self, post: OutgoingPost) -> Result<(), CloseReason> {
+        let OutgoingPost {
             text,
             mut calls,
             tokens,
