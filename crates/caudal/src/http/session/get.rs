@@ -108,7 +108,7 @@ async fn listen(
     }
 }
 
-/// Opens an event stream with what comes after the client's last event, if the session has
+/// Opens an event stream with the messages after the client's last event, if the session has
 /// room for its pieces.
 fn resume(
     http: &Http,

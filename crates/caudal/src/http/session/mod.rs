@@ -179,7 +179,7 @@ fn is_call_of(method: &str, text: &[u8], policy: &Policy) -> bool {
 }
 
 /// Picks something of each entry of a batch, or of the only message.
-fn collect<T>(message: &Message<'_>, pick: impl Fn(&Message<'_>) -> Option<T>) -> Vec<T> {
+fn collect<'m, T>(message: &Message<'m>, pick: impl Fn(&Message<'m>) -> Option<T>) -> Vec<T> {
     match message {
         Message::Batch(entries) => entries.iter().filter_map(pick).collect(),
         single => pick(single).into_iter().collect(),

@@ -204,7 +204,7 @@ impl Outbox {
         self.lock().has_listened = true;
     }
 
-    /// Returns true if the client reads, has read, or was told that it should.
+    /// Returns true if the client reads, has read, or was promised a message.
     pub(super) fn is_expected(&self) -> bool {
         let state = self.lock();
         state.has_listened || state.reader.is_some()

@@ -1,4 +1,4 @@
-//! POSTs that wait for the reply to what they have brought.
+//! POSTs that wait for the reply to their requests.
 //!
 //! The client chooses ids and tokens, and how many of them wait. So nothing here looks at
 //! all that waits: finding a POST takes as many look-ups as the message has ids.
@@ -66,18 +66,18 @@ pub(crate) struct PostMessage {
     pub(super) reservation: Option<Reservation>,
 }
 
-/// What a POST waits for.
+/// Reply and progress that a POST waits for.
 #[derive(Debug)]
 pub(super) struct ExpectedReply {
     /// A reply for each id that is not cancelled, and progress.
     subjects: Vec<Subject>,
-    /// A reply with the id null, to expect when all others are cancelled: it tells little, so
-    /// it counts only where there is no other id.
+    /// A reply with the id null, which is expected when all others are cancelled. Until then
+    /// another id finds this POST more surely.
     null: Option<Subject>,
 }
 
 impl ExpectedReply {
-    /// Returns what a message of the client asks for, if it asks for anything.
+    /// Returns the reply that a message of the client wants, if it wants one.
     pub(super) fn to(message: &Message<'_>, tokens: &[String]) -> Option<Self> {
         let (mut subjects, null) = replies(message, |message| match message {
             Message::Request(request) => Some(request.id),
@@ -114,9 +114,9 @@ impl Subject {
 
 /// Returns the subjects of the replies with the ids that `pick` finds in a message, and
 /// that of a reply with the id null, if it finds that.
-fn replies(
-    message: &Message<'_>,
-    pick: impl for<'m> Fn(&Message<'m>) -> Option<Id<'m>>,
+fn replies<'m>(
+    message: &Message<'m>,
+    pick: impl Fn(&Message<'m>) -> Option<Id<'m>>,
 ) -> (Vec<Subject>, Option<Subject>) {
     let subject = match message {
         Message::Batch(_) => Subject::BatchReply,
@@ -246,8 +246,8 @@ impl PostIndex {
     }
 }
 
-/// POST that waits. If it is dropped, what it has not taken goes with the server's other
-/// messages.
+/// POST that waits. If it is dropped, messages that it has not taken go with the server's
+/// other messages.
 #[derive(Debug)]
 pub(crate) struct PendingPost {
     queues: Arc<SessionQueues>,

@@ -13,7 +13,7 @@ use super::outbox::{Outbox, OutboxState};
 pub(crate) struct Reader {
     outbox: Arc<Outbox>,
     token: u64,
-    /// True if it reads for a POST: what it takes is not kept.
+    /// True if it reads for a POST: messages that it takes are not kept.
     is_lent: bool,
     /// Number of a message that was taken in part, and the bytes taken.
     begun: Option<(u64, usize)>,

@@ -98,18 +98,18 @@ impl Session {
         self.connection.sender.has_pending()
     }
 
-    /// Ends the session; what it still has to say is dropped.
+    /// Ends the session; messages that wait for its client are dropped.
     pub(crate) fn end(&self) {
         self.queues.outbox.discard();
         self.connection.command(Command::Close);
     }
 
-    /// Notes that something was heard of the client.
+    /// Notes that the client was active.
     pub(super) fn touch(&self) {
         self.activity().last = Instant::now();
     }
 
-    /// Time at which the session expires if nothing more is heard of the client.
+    /// Time at which the session expires unless the client is active before.
     pub(super) fn expires(&self, now: Instant, timeout: Duration) -> Instant {
         let activity = self.activity();
         let last = if activity.handles > 0 {

@@ -120,7 +120,7 @@ impl SessionTable {
         removed.is_some()
     }
 
-    /// Ends what has expired, and returns the time until something else may; `None` if
+    /// Ends expired sessions, and returns the time until another may expire; `None` if
     /// there is nothing left.
     fn end_expired(&self, timeout: Duration) -> Option<Duration> {
         let now = Instant::now();

@@ -13,7 +13,7 @@ use crate::http::client::response::Received;
 /// Size of a message's beginning that contains its id, in bytes: an id may have 1 KiB.
 pub(crate) const MESSAGE_HEAD: usize = 2 << 10;
 
-/// Queue of what a session has received.
+/// Queue of received messages of a session.
 #[derive(Clone)]
 pub(crate) struct Inbound {
     pub(crate) session: Arc<ClientSession>,

@@ -11,7 +11,7 @@ use crate::http::Body;
 use crate::http::client::pool::PooledResponse;
 
 /// Way in which the server's messages come when they are asked for.
-pub(crate) trait Downlink {
+pub(crate) trait MessageSource {
     fn session(&self) -> &ClientSession;
 
     /// Makes the next GET.
@@ -31,14 +31,14 @@ pub(crate) trait Downlink {
 /// Listens until the session ends, from its first response on; `None` if the server takes no
 /// GETs.
 pub(crate) async fn listen(
-    mut downlink: impl Downlink + Send,
+    mut source: impl MessageSource + Send,
     first: Option<PooledResponse>,
 ) -> Option<CloseReason> {
     let mut retry = Retry::new();
     let mut heard = match first {
-        Some(_) => downlink.read(first, &mut retry).await,
+        Some(_) => source.read(first, &mut retry).await,
         None => {
-            downlink.session().identified().await;
+            source.session().identified().await;
             Ok(())
         }
     };
@@ -54,11 +54,11 @@ pub(crate) async fn listen(
                 }
             }
         }
-        let request = downlink.request();
-        let response = downlink.session().get(request).await;
-        downlink.session().set_listening(response.is_ok());
+        let request = source.request();
+        let response = source.session().get(request).await;
+        source.session().set_listening(response.is_ok());
         heard = match response {
-            Ok(response) => downlink.read(response, &mut retry).await,
+            Ok(response) => source.read(response, &mut retry).await,
             Err(error) => Err(error),
         };
     }

@@ -20,7 +20,7 @@ pub(crate) use inbound::Inbound;
 #[cfg(feature = "webhook")]
 pub(crate) use inbound::MESSAGE_HEAD;
 #[cfg(any(feature = "sse", feature = "polling"))]
-pub(crate) use listen::{Downlink, listen};
+pub(crate) use listen::{MessageSource, listen};
 pub(crate) use retry::Retry;
 pub(crate) use session::{ClientSession, GetError, PREFER, SessionEnd};
 pub(crate) use transport::ClientTransport;

@@ -27,14 +27,14 @@ use crate::http::session::within;
 const LINGER_TIME: Duration = Duration::from_secs(1);
 
 /// Message on its way to the server.
-pub(super) struct Post {
+pub(super) struct OutgoingPost {
     pub(super) text: Bytes,
     pub(super) calls: Calls,
     pub(super) tokens: CallTokens,
 }
 
 /// A token for each call of a POST, cancelled when that call is given up or the POST ends.
-pub(super) struct CallTokens(Vec<CancellationToken>);
+pub(super) struct CallTokens(pub(super) Vec<CancellationToken>);
 
 impl CallTokens {
     /// Returns true if there were calls and all are given up.
@@ -47,12 +47,6 @@ impl CallTokens {
         for token in &self.0 {
             token.cancelled().await;
         }
-    }
-}
-
-impl FromIterator<CancellationToken> for CallTokens {
-    fn from_iter<I: IntoIterator<Item = CancellationToken>>(tokens: I) -> Self {
-        Self(tokens.into_iter().collect())
     }
 }
 
@@ -99,7 +93,7 @@ impl PostSender {
     /// could report that.
     pub(super) async fn run(
         mut self,
-        mut queue: mpsc::Receiver<Post>,
+        mut queue: mpsc::Receiver<OutgoingPost>,
         closed: CancellationToken,
     ) -> Option<CloseReason> {
         let mut end = None;
@@ -119,8 +113,8 @@ impl PostSender {
         rejection.or(end)
     }
 
-    async fn post(&mut self, post: Post) -> Result<(), CloseReason> {
-        let Post {
+    async fn post(&mut self, post: OutgoingPost) -> Result<(), CloseReason> {
+        let OutgoingPost {
             text,
             mut calls,
             tokens,
@@ -208,7 +202,7 @@ impl PostSender {
     }
 
     /// Reads events that no call waits for. If too many of these are left open, the
-    /// oldest is given up: its server may wait for what is sent next.
+    /// oldest is given up: its server may wait for the message that is sent next.
     fn read_without_calls(&mut self, response: PooledResponse) {
         while self.tasks.try_join_next().is_some() {}
         self.without_calls.retain(|task| !task.is_finished());
@@ -257,7 +251,7 @@ async fn send(
     }
 }
 
-/// Passes on the messages of a response; returns what is wrong if no call can report it.
+/// Passes on the messages of a response; returns its failure if no call can report it.
 async fn read(
     Inbound { session, queue }: &Inbound,
     mut response: PooledResponse,

@@ -79,7 +79,7 @@ impl From<SessionEnd> for CloseReason {
     fn from(end: SessionEnd) -> Self {
         match end {
             SessionEnd::ByServer => Self::remote_with(end),
-            // Its kind tells whether the caller was not let in.
+            // Its kind is PermissionDenied if the caller was refused.
             SessionEnd::Status(error) => Self::failed(io::Error::from(error)),
             SessionEnd::Slow => Self::failed(io::Error::new(io::ErrorKind::TimedOut, end)),
             end => Self::failed(end),
@@ -308,7 +308,7 @@ impl ClientSession {
     }
 }
 
-/// Reads a response that tells nothing more, to keep its connection.
+/// Reads the rest of a response, only to keep its connection.
 pub(super) async fn drain(response: PooledResponse) {
     let _ = response.read(MAX_REST).await;
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, PollSender};
 
 use super::Inbound;
-use super::posts::{CallTokens, Post, PostSender};
+use super::posts::{CallTokens, OutgoingPost, PostSender};
 use super::session::{ClientSession, SessionEnd};
 use crate::http::client::cut_line;
 use crate::http::client::response::{Calls, Received};
@@ -32,7 +32,7 @@ pub(crate) struct ClientTransport {
     received: mpsc::Receiver<Received>,
     /// Message that is lent.
     frame: Bytes,
-    messages: PollSender<Post>,
+    messages: PollSender<OutgoingPost>,
     /// Calls whose POSTs have not ended.
     calls: HashMap<RequestId, CancellationToken>,
     /// Calls that were given up and may be in a message that comes next.
@@ -82,7 +82,7 @@ impl ClientTransport {
     }
 
     /// Makes the POST of a message; `None` if it is one call, which was given up.
-    fn post(&mut self, text: Bytes) -> Option<Post> {
+    fn post(&mut self, text: Bytes) -> Option<OutgoingPost> {
         let mut calls = Calls::of(&text);
         let is_call = calls.only().is_some();
         calls.forget_gone(&mut self.gone);
@@ -90,15 +90,13 @@ impl ClientTransport {
             return None;
         }
         self.calls.retain(|_, token| !token.is_cancelled());
-        let tokens: CallTokens = calls
-            .ids()
-            .map(|id| {
-                let token = CancellationToken::new();
-                self.calls.insert(id.clone(), token.clone());
-                token
-            })
-            .collect();
-        Some(Post {
+        let tokens = calls.ids().map(|id| {
+            let token = CancellationToken::new();
+            self.calls.insert(id.clone(), token.clone());
+            token
+        });
+        let tokens = CallTokens(tokens.collect());
+        Some(OutgoingPost {
             text,
             calls,
             tokens,

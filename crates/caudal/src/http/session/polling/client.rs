@@ -11,7 +11,8 @@ use crate::config::Config;
 use crate::endpoint::Target;
 use crate::http::client::pool::PooledResponse;
 use crate::http::session::client::{
-    ClientSession, ClientTransport, Downlink, GetError, Inbound, PREFER, Retry, SessionEnd, listen,
+    ClientSession, ClientTransport, GetError, Inbound, MessageSource, PREFER, Retry, SessionEnd,
+    listen,
 };
 use crate::http::{Body, ClientOptions};
 use crate::transport::Transport;
@@ -56,7 +57,7 @@ struct Polls {
     asked: Instant,
 }
 
-impl Downlink for Polls {
+impl MessageSource for Polls {
     fn session(&self) -> &ClientSession {
         &self.inbound.session
     }

@@ -13,7 +13,7 @@ use crate::http::client::events::{Event, Parser};
 use crate::http::client::pool::PooledResponse;
 use crate::http::client::response::is_events;
 use crate::http::session::client::{
-    ClientSession, ClientTransport, Downlink, GetError, Inbound, Retry, SessionEnd, listen,
+    ClientSession, ClientTransport, GetError, Inbound, MessageSource, Retry, SessionEnd, listen,
 };
 use crate::http::{Body, ClientOptions};
 use crate::transport::Transport;
@@ -64,7 +64,7 @@ struct Events {
     number: u64,
 }
 
-impl Downlink for Events {
+impl MessageSource for Events {
     fn session(&self) -> &ClientSession {
         &self.inbound.session
     }

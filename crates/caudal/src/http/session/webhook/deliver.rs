@@ -98,8 +98,7 @@ impl<'a> WebhookClient<'a> {
     }
 
     async fn attempt(&mut self, number: u64, message: &Bytes) -> io::Result<StatusCode> {
-        // A connection may have been closed while it waited, which tells nothing about
-        // the receiver.
+        // An idle connection may have been closed, which is no failure of the receiver.
         if let Some(connection) = self
             .connection
             .take()

@@ -23,7 +23,7 @@ use crate::http::{Body, plain};
 use crate::router::handler::BoxFuture;
 use crate::sync::lock;
 
-/// Name in the query that tells the connection of a delivery.
+/// Name in the query that identifies the connection of a delivery.
 const QUERY: &str = "hook";
 
 /// Service to which servers deliver their messages, mounted into the application's own web

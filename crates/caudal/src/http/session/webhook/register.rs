@@ -11,7 +11,7 @@ use super::target::{HookUrl, TargetError};
 use crate::http::session::random_name;
 use crate::http::{ClientOptions, Options};
 
-/// Target of a session's messages, and what they are signed with.
+/// Target of a session's messages, and the key that signs them.
 #[derive(Clone, Debug)]
 pub(crate) struct Registration {
     pub(super) url: HookUrl,
@@ -70,7 +70,7 @@ pub(crate) async fn register(
     let resolved = url.resolve(lookup, allow_private).await;
     resolved.map_err(|error| match error {
         TargetError::Busy => refusal(StatusCode::SERVICE_UNAVAILABLE, &error),
-        // One text for all other causes: they would tell which names are known inside.
+        // One text for all other causes: the cause would reveal the names of a private network.
         _ => refusal(
             StatusCode::FORBIDDEN,
             &"the host of the URL may not be called, or cannot be found",

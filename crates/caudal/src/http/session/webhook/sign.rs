@@ -47,7 +47,7 @@ impl Key {
         SIZES.contains(&bytes.len()).then_some(Self(bytes))
     }
 
-    /// Returns `whsec_…`, for the client that registers and for nobody else.
+    /// Returns `whsec_…`, for the client that registers only.
     pub(crate) fn reveal(&self) -> String {
         format!("{PREFIX}{}", STANDARD.encode(&self.0))
     }
@@ -105,7 +105,7 @@ impl Signed<'_> {
         if !digits(self.timestamp).is_some_and(is_recent) {
             return false;
         }
-        // All are compared, so that the time does not tell which one was right.
+        // All are compared, so that the time does not reveal which one was right.
         let candidates = self.signatures.split(|byte| *byte == b' ');
         let found = candidates.fold(Choice::from(0), |found, candidate| {
             let text = candidate.strip_prefix(b"v1,").unwrap_or_default();

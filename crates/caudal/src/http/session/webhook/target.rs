@@ -172,7 +172,7 @@ const SPECIAL: [(Ipv4Addr, u32); 14] = [
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
     (Ipv4Addr::new(100, 64, 0, 0), 10),   // behind a carrier's NAT
     (Ipv4Addr::new(127, 0, 0, 0), 8),     // loopback
-    (Ipv4Addr::new(169, 254, 0, 0), 16),  // link-local; clouds tell secrets here
+    (Ipv4Addr::new(169, 254, 0, 0), 16),  // link-local; metadata of clouds, with secrets
     (Ipv4Addr::new(172, 16, 0, 0), 12),   // private
     (Ipv4Addr::new(192, 0, 0, 0), 24),    // protocol assignments
     (Ipv4Addr::new(192, 0, 2, 0), 24),    // documentation
