@@ -255,7 +255,8 @@ pub use self::router::method::{Blocking, Method};
 pub use self::router::routes::RegisterError;
 pub use self::router::state::State;
 pub use self::router::{Router, middleware};
-pub use self::server::{Serve, Server, serve};
+pub use self::server::{Protocol, Serve, Server, serve, serve_on, serve_stream};
+pub use self::transport::{AcceptedStream, BoundListener};
 pub use caudal_core::{
     CallError, CloseReason, CorrelationId, EncodeError, ErrorCode, ErrorDetail, ExtraMembers,
     FrameError, Framing, Id, IdFormat, JsonRpcError, NullId, OldResponses, Policy, RequestId,

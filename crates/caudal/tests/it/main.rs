@@ -9,6 +9,7 @@ mod http;
 mod http2;
 mod http_client;
 mod incomplete;
+mod listeners;
 mod metrics;
 mod observe;
 mod order;

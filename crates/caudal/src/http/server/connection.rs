@@ -28,7 +28,7 @@ use super::service::Http;
 use super::tls;
 use crate::connection::deadline::after;
 use crate::server::group::{GroupGuard, Member, Membership};
-use crate::transport::tcp;
+use crate::transport::{Socket, tcp};
 
 /// Maximum bytes of the head of a request.
 pub(super) const MAX_HEAD: u16 = u16::MAX;
@@ -45,33 +45,55 @@ pub(super) struct HttpConnection {
     pub(super) permit: QuotaPermit<IpAddr>,
     #[cfg(feature = "tls")]
     pub(super) certificate: Option<crate::http::tls::PeerCertificate>,
-    /// Cancelled when the server ends, after it has stopped. See [`Listener`](super::Listener).
+    /// Cancelled when the server ends, after it has stopped. See [`Site`](super::Site).
     pub(super) over: CancellationToken,
 }
 
 /// Serves a connection that was accepted.
-pub(super) async fn run(hub: GroupGuard, socket: TcpStream, connection: HttpConnection) {
+pub(super) async fn run(hub: GroupGuard, socket: Socket, connection: HttpConnection) {
+    match socket {
+        Socket::Tcp(socket) => run_tcp(&hub, socket, connection).await,
+        #[cfg(unix)]
+        Socket::Unix(socket, _) => run_stream(&hub, socket, connection).await,
+        Socket::Other(stream) => run_stream(&hub, stream, connection).await,
+    }
+}
+
+async fn run_tcp(hub: &GroupGuard, socket: TcpStream, connection: HttpConnection) {
     if let Err(error) = tcp::set_up(&socket) {
         tracing::debug!(target: "caudal", %error, "a connection was lost at once");
         return;
     }
+    let options = connection.http.options();
+    #[cfg(feature = "tls")]
+    if options.tls.is_some() {
+        return run_stream(hub, socket, connection).await;
+    }
+    if let Some(protocol) = Protocol::spoken(hub, &socket, options.header_timeout).await {
+        serve(hub, socket, protocol, connection);
+    }
+}
+
+/// Serves a connection over TLS, or over another byte stream than TCP. Without TLS it speaks
+/// HTTP/1.1, since its first bytes cannot be looked at beforehand.
+async fn run_stream<S>(hub: &GroupGuard, stream: S, connection: HttpConnection)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     #[cfg(feature = "tls")]
     if let Some(tls) = connection.http.options().tls.clone() {
         let limit = connection.http.options().header_timeout;
-        if let Some((socket, certificate)) = tls::accept(&hub, &tls, limit, socket).await {
-            let protocol = Protocol::agreed(&socket);
+        if let Some((stream, certificate)) = tls::accept(hub, &tls, limit, stream).await {
+            let protocol = Protocol::agreed(&stream);
             let connection = HttpConnection {
                 certificate,
                 ..connection
             };
-            serve(&hub, socket, protocol, connection);
+            serve(hub, stream, protocol, connection);
         }
         return;
     }
-    let limit = connection.http.options().header_timeout;
-    if let Some(protocol) = Protocol::spoken(&hub, &socket, limit).await {
-        serve(&hub, socket, protocol, connection);
-    }
+    serve(hub, stream, Protocol::Http1, connection);
 }
 
 /// Serves the requests of a connection in a task of its own.

@@ -22,7 +22,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -39,15 +38,14 @@ use self::service::Http;
 use super::options::Options;
 use crate::endpoint::Target;
 use crate::server::group::{ConnectionGroup, GroupGuard};
-use crate::transport::accept_failed;
+use crate::transport::{Listener, Socket, accept_failed};
 
 /// Interval at which a stopping server checks for open sessions. It is also the interval of
 /// looks at the first bytes of a connection, while they may be those of HTTP/2.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// An HTTP server that is about to run.
-pub(crate) struct Listener {
-    listener: TcpListener,
+/// One URL of a server, and the connections that are accepted for it.
+pub(crate) struct Site {
     http: Http,
     path: Arc<str>,
     most: QuotaLimits,
@@ -57,67 +55,92 @@ pub(crate) struct Listener {
     over: CancellationToken,
 }
 
-impl Listener {
-    pub(crate) async fn bind(
+impl Site {
+    /// A site that is reached by `target`, or if `everywhere` is true, by all addresses of this
+    /// machine. `quota` counts the connections of the server.
+    pub(crate) fn new(
         target: &Target<'_>,
+        everywhere: bool,
         hub: &Arc<ConnectionGroup>,
         options: Options,
-    ) -> io::Result<Self> {
+        quota: Arc<Quota<IpAddr>>,
+    ) -> io::Result<Arc<Self>> {
         tls::agree(target, &options)?;
-        let listener = TcpListener::bind((target.host, target.port)).await?;
         let most = QuotaLimits {
             all: hub.config.limits.connections,
             each: options.connections_per_address,
         };
         let own = match target.host {
-            _ if listener.local_addr()?.ip().is_unspecified() => Own::Everywhere,
+            _ if everywhere => Own::Everywhere,
             host if host.contains(':') => Own::At(format!("[{host}]")),
             host => Own::At(host.to_owned()),
         };
-        Ok(Self {
+        Ok(Arc::new(Self {
             http: Http::on(hub, options, own),
-            listener,
-            // What is asked may follow the host at once.
+            // A query may follow the host at once.
             path: match target.path.split('?').next() {
                 None | Some("") => "/".into(),
                 Some(path) => path.into(),
             },
             most,
-            quota: Arc::default(),
+            quota,
             over: CancellationToken::new(),
-        })
-    }
-
-    pub(crate) fn port(&self) -> io::Result<u16> {
-        Ok(self.listener.local_addr()?.port())
+        }))
     }
 
     /// Accepts connections until the server stops.
-    pub(crate) async fn run(self, hub: GroupGuard) {
+    pub(crate) async fn run(self: Arc<Self>, hub: GroupGuard, listener: Listener) {
         loop {
             tokio::select! {
-                accepted = self.listener.accept() => self.take(&hub, accepted).await,
+                accepted = listener.accept() => self.take(&hub, accepted).await,
                 () = hub.stop.cancelled() => break,
             }
         }
-        // The clients of sessions may have to come again for what they are owed.
+        // The clients of sessions may have to connect again for their last messages.
         let mut look = tokio::time::interval(LOOK);
-        while self.http.has_sessions() && Instant::now() < hub.deadline() {
+        while self.has_sessions() && Instant::now() < hub.deadline() {
             tokio::select! {
-                accepted = self.listener.accept() => self.take(&hub, accepted).await,
+                accepted = listener.accept() => self.take(&hub, accepted).await,
                 _ = look.tick() => {}
             }
         }
         self.over.cancel();
     }
 
-    async fn take(&self, hub: &GroupGuard, accepted: io::Result<(TcpStream, SocketAddr)>) {
-        let (socket, remote) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => return accept_failed(&error).await,
+    /// Waits for the end of a site whose connections the application accepts.
+    pub(crate) async fn run_without_listener(self: Arc<Self>, hub: Arc<ConnectionGroup>) {
+        hub.stop.cancelled().await;
+        while self.has_sessions() && Instant::now() < hub.deadline() {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.over.cancel();
+    }
+
+    fn has_sessions(&self) -> bool {
+        self.http.has_sessions()
+    }
+
+    async fn take(&self, hub: &GroupGuard, accepted: io::Result<Socket>) {
+        match accepted {
+            Ok(socket) => self.serve(hub, socket),
+            Err(error) => accept_failed(&error).await,
+        }
+    }
+
+    /// Serves a connection in a task of its own.
+    pub(crate) fn serve(&self, hub: &GroupGuard, socket: Socket) {
+        let remote = match &socket {
+            Socket::Tcp(socket) => match socket.peer_addr() {
+                Ok(remote) => Some(remote),
+                // The client has gone again.
+                Err(_) => return,
+            },
+            _ => None,
         };
-        let permit = match QuotaPermit::take(&self.quota, Some(network(remote.ip())), self.most) {
-            Ok(permit) => permit,
+        let network = remote.map(|remote| network(remote.ip()));
+        let permit = match QuotaPermit::take(&self.quota, network, self.most) {
+            Ok(permit) if hub.has_room() => permit,
+            Ok(_) => return self.refuse(hub, socket, remote, Full::All),
             Err(full) => return self.refuse(hub, socket, remote, full),
         };
         let options = self.http.options();
@@ -135,7 +158,7 @@ impl Listener {
 
     /// Refuses a connection beyond the limit, and sends its client the reason. With TLS, the
     /// connection is closed without a response, because a handshake is expensive.
-    fn refuse(&self, hub: &ConnectionGroup, socket: TcpStream, remote: SocketAddr, full: Full) {
+    fn refuse(&self, hub: &GroupGuard, socket: Socket, remote: Option<SocketAddr>, full: Full) {
         let reason = match full {
             Full::All => hub.full(),
             Full::Each => format!(
@@ -143,7 +166,7 @@ impl Listener {
                 self.most.each
             ),
         };
-        hub.log_refused(Some(remote), &reason);
+        hub.log_refused(remote, &reason);
         #[cfg(feature = "tls")]
         if self.http.options().tls.is_some() {
             return;

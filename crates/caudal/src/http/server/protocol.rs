@@ -40,7 +40,7 @@ impl Protocol {
 
     /// The version that a TLS handshake has agreed on.
     #[cfg(feature = "tls")]
-    pub(super) fn agreed(socket: &TlsStream<TcpStream>) -> Self {
+    pub(super) fn agreed<S>(socket: &TlsStream<S>) -> Self {
         match socket.get_ref().1.alpn_protocol() {
             Some(b"h2") => Self::Http2,
             _ => Self::Http1,
@@ -55,7 +55,7 @@ impl Protocol {
     }
 
     #[cfg(feature = "tls")]
-    pub(super) fn agreed(_: &TlsStream<TcpStream>) -> Self {
+    pub(super) fn agreed<S>(_: &TlsStream<S>) -> Self {
         Self::Http1
     }
 }

@@ -1,20 +1,32 @@
 //! Refuses a connection beyond the limit: it is answered with 503 and closed.
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::transport::Socket;
 
 /// Replies 503 to every request, and closes the connection. The caller limits the time that
 /// this takes.
-pub(super) async fn refuse(mut socket: TcpStream, reason: String) {
+pub(super) async fn refuse(socket: Socket, reason: String) {
     let text = format!("{reason}; close one, or try again later\n");
-    #[cfg(feature = "http2")]
-    {
-        // After this time the client is taken for one of HTTP/1.1.
-        let by = tokio::time::Instant::now() + std::time::Duration::from_secs(1);
-        if super::http2::is_spoken(&socket, by).await {
-            return super::http2::refuse(socket, text).await;
+    match socket {
+        Socket::Tcp(socket) => {
+            #[cfg(feature = "http2")]
+            {
+                // After this time the client is taken for one of HTTP/1.1.
+                let by = tokio::time::Instant::now() + std::time::Duration::from_secs(1);
+                if super::http2::is_spoken(&socket, by).await {
+                    return super::http2::refuse(socket, text).await;
+                }
+            }
+            refuse_http1(socket, text).await;
         }
+        #[cfg(unix)]
+        Socket::Unix(socket, _) => refuse_http1(socket, text).await,
+        Socket::Other(stream) => refuse_http1(stream, text).await,
     }
+}
+
+async fn refuse_http1(mut socket: impl AsyncRead + AsyncWrite + Unpin, text: String) {
     // Nothing of the request has to be known for this.
     let reply = format!(
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n\

@@ -62,6 +62,8 @@ pub struct Http {
     shared: Arc<Shared>,
     /// State that all lone messages of the connection, or of the mounted service, share.
     origin: Arc<LoneOrigin>,
+    /// True if the application's own server passes the requests.
+    is_mounted: bool,
     remote: Option<SocketAddr>,
     /// Bytes of the connection's bodies that are coming in.
     #[cfg(feature = "http2")]
@@ -102,6 +104,7 @@ impl Http {
                 #[cfg(feature = "session")]
                 sessions,
             }),
+            is_mounted: true,
             remote: None,
             #[cfg(feature = "http2")]
             bodies: Incomplete::new(usize::MAX),
@@ -109,14 +112,15 @@ impl Http {
     }
 
     /// The same for one connection, which has limits of its own.
-    pub(super) fn for_connection(&self, remote: SocketAddr) -> Self {
+    pub(super) fn for_connection(&self, remote: Option<SocketAddr>) -> Self {
         let config = Arc::clone(&self.shared.hub.config);
         Self {
             shared: Arc::clone(&self.shared),
             #[cfg(feature = "http2")]
             bodies: Incomplete::new(config.limits.queue),
-            origin: LoneOrigin::new(config, Some(remote.to_string())),
-            remote: Some(remote),
+            origin: LoneOrigin::new(config, remote.map(|remote| remote.to_string())),
+            is_mounted: false,
+            remote,
         }
     }
 
@@ -150,7 +154,7 @@ impl Http {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.shared.hub.stats();
-        if self.remote.is_none() {
+        if self.is_mounted {
             stats.add(&self.origin.stats());
         }
         stats
@@ -267,7 +271,7 @@ impl Http {
     ) -> Response<Body> {
         let hub = &self.shared.hub;
         // A connection of our own is held as a whole.
-        let _held = self.remote.is_none().then(|| hub.hold());
+        let _held = self.is_mounted.then(|| hub.hold());
         let text = match self.read(head, body, hub.config.policy.max_message).await {
             Ok(text) => text,
             Err(error) => return self.unread(&error),
@@ -328,11 +332,11 @@ impl Http {
     /// connection of HTTP/2 may have many bodies at once.
     fn shares(&self, version: Version) -> Shares {
         let all = &self.shared.hub.incomplete;
-        match (self.remote, version) {
+        match (self.is_mounted, version) {
             #[cfg(feature = "http2")]
-            (Some(_), Version::HTTP_2) => [Share::of(all), Share::of(&self.bodies)],
-            (Some(_), _) => [Share::of_connection(all), Share::default()],
-            (None, _) => [Share::of(all), Share::default()],
+            (false, Version::HTTP_2) => [Share::of(all), Share::of(&self.bodies)],
+            (false, _) => [Share::of_connection(all), Share::default()],
+            (true, _) => [Share::of(all), Share::default()],
         }
     }
 
