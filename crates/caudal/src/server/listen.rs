@@ -1,5 +1,6 @@
 //! Endpoints of a server: bound, checked, and accepting connections.
 
+#[cfg(feature = "http")]
 use std::io;
 #[cfg(feature = "http")]
 use std::net::IpAddr;
