@@ -18,8 +18,8 @@ const BURST: usize = 100;
 #[tokio::main(flavor = "current_thread")]
 pub(super) async fn waiting(server: &Server, port: u16, count: usize) -> Result<Held, Problem> {
     let mut config = Config::default();
-    config.limits.pending = ROOM;
-    config.call_timeout = Duration::from_secs(60);
+    config.pending = ROOM;
+    config.call_timeout = Some(Duration::from_secs(60));
     let peer = caudal::connect(format!("tcp://127.0.0.1:{port}"))
         .config(config)
         .await?;

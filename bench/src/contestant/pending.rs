@@ -108,10 +108,10 @@ impl Paired {
             }
         });
         let mut config = Config::default();
-        config.limits.pending = ROOM;
-        config.limits.in_flight = ROOM;
+        config.pending = ROOM;
+        config.in_flight = ROOM;
         // Under callgrind a second is short.
-        config.call_timeout = Duration::from_secs(3600);
+        config.call_timeout = Some(Duration::from_secs(3600));
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         let pair = || Peer::pair_with(Router::new(), router, &config);

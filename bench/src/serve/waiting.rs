@@ -41,7 +41,7 @@ pub(super) async fn serve() -> Outcome {
             Ok(())
         });
     let mut config = Config::default();
-    config.limits.in_flight = ROOM;
+    config.in_flight = ROOM;
     let server = caudal::serve("tcp://127.0.0.1:0", router)
         .config(config)
         .await?;

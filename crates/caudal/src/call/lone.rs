@@ -33,7 +33,7 @@ pub(crate) struct LoneOrigin {
 impl LoneOrigin {
     pub(crate) fn new(config: Arc<Config>, remote: Option<String>) -> Arc<Self> {
         Arc::new(Self {
-            incoming: IncomingCalls::new(&config.limits),
+            incoming: IncomingCalls::new(&config),
             config,
             stats: Counters::default(),
             remote,

@@ -20,8 +20,8 @@ pub mod tls;
 pub(crate) mod ws;
 
 use bytes::Bytes;
+use http::Response;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Response};
 
 pub use self::client::dial::ClientOptions;
 #[cfg(any(feature = "ws", feature = "webhook", all(test, feature = "tls")))]
@@ -45,8 +45,8 @@ pub(crate) use self::{
     client::dial::dial_at, server::body::Shares, server::body::read,
     server::content_type::has_json, server::responses::not_json,
 };
-pub use http::StatusCode;
 pub use http::request::Parts;
+pub use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 /// The type of what is answered.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");

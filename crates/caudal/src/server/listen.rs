@@ -195,6 +195,11 @@ impl Endpoints {
         Ok(site)
     }
 
+    #[cfg(feature = "http")]
+    pub(super) fn http_service(&self, group: &Arc<ConnectionGroup>) -> http::Http {
+        http::Http::mounted(group, self.http.clone())
+    }
+
     fn check_loopback(&self, is_loopback: bool, endpoint: &Endpoint) -> Result<(), Error> {
         if is_loopback || self.allow_remote {
             return Ok(());

@@ -18,7 +18,7 @@ use self::listen::Endpoints;
 pub use self::protocol::Protocol;
 #[cfg(feature = "http")]
 use super::http;
-use crate::config::Config;
+use crate::config::{Config, ServerLimits};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::error::Error;
 use crate::observe::stats::Stats;
@@ -97,6 +97,7 @@ pub struct Serve {
     protocol: Result<Protocol, EndpointError>,
     router: Routes,
     config: Config,
+    limits: ServerLimits,
     allow_remote: bool,
     hooks: Hooks,
     #[cfg(feature = "http")]
@@ -119,6 +120,7 @@ impl Serve {
             protocol: Ok(Protocol::default()),
             router: router.into_routes(),
             config: Config::default(),
+            limits: ServerLimits::default(),
             allow_remote: false,
             hooks: Hooks::default(),
             #[cfg(feature = "http")]
@@ -152,6 +154,12 @@ impl Serve {
     /// Sets limits, timeouts and conventions of every connection.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
+        self
+    }
+
+    /// Sets the limits of the server as a whole.
+    pub fn limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -257,7 +265,7 @@ impl IntoFuture for Serve {
         Box::pin(async move {
             let source = self.source.map_err(EndpointError::for_server)?;
             let protocol = self.protocol?;
-            let group = ConnectionGroup::new(self.router, self.config, self.hooks);
+            let group = ConnectionGroup::new(self.router, self.config, &self.limits, self.hooks);
             let endpoints = Endpoints::new(
                 self.allow_remote,
                 #[cfg(feature = "http")]
@@ -393,6 +401,29 @@ impl Server {
         self.endpoints.serve_stream(&self.group, stream, protocol)
     }
 
+    /// Returns this server as an HTTP service, to be mounted in the application's own HTTP
+    /// server, with the options of [`Serve::http`].
+    ///
+    /// Unlike [`Http::new`](crate::http::Http::new), it has the limits, hooks, statistics and
+    /// shutdown of this server.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::Error> {
+    /// use caudal::{Router, Serve, ServerLimits};
+    ///
+    /// let server = Serve::new(Router::new().method("ping", || Ok("pong")))
+    ///     .limits(ServerLimits::default().connections(100))
+    ///     .await?;
+    /// let service = server.http_service();
+    /// // axum::Router::new().route_service("/rpc", service)
+    /// # let _ = service; Ok(()) }
+    /// ```
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn http_service(&self) -> http::Http {
+        self.endpoints.http_service(&self.group)
+    }
+
     /// Returns the statistics of all connections, open or closed.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -418,9 +449,10 @@ impl Server {
     }
 
     /// Stops listening, refuses new requests, lets what runs finish until
-    /// `limit`, and closes every connection. Returns when that is done, which may take a
+    /// `limit`, or without one to their end, and closes every connection. Returns when that is done, which may take a
     /// second more: a client that still sends or reads must not lose its last answer.
-    pub async fn shutdown(&self, limit: Duration) {
+    pub async fn shutdown(&self, limit: impl Into<Option<Duration>>) {
+        let limit = limit.into().unwrap_or(Duration::MAX);
         self.group.shutdown(limit).await;
     }
 

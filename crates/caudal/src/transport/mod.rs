@@ -131,7 +131,7 @@ pub trait Transport: Send + Unpin + 'static {
     }
 
     /// Maximum bytes queued for sending before they are passed to the transport, if that is
-    /// less than [`Limits::output`](crate::Limits::output). A transport with a send buffer
+    /// less than [`Config::output`](crate::Config::output). A transport with a send buffer
     /// of its own may hold as many bytes there, and counts them itself. Called once.
     fn output(&self) -> Option<usize> {
         None

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use caudal::{
-    AcceptedStream, Config, Endpoint, Error, Framing, Protocol, Router, Serve, Server, connect,
-    serve, serve_on, serve_stream,
+    AcceptedStream, Endpoint, Error, Framing, Protocol, Router, Serve, Server, ServerLimits,
+    connect, serve, serve_on, serve_stream,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -184,9 +184,8 @@ async fn other_machines_are_let_in_on_request_alone() {
 
 #[tokio::test]
 async fn the_limits_of_a_server_hold_for_all_its_endpoints() {
-    let mut config = Config::default();
-    config.limits.connections = 2;
-    let server = Serve::new(router()).config(config).await.unwrap();
+    let limits = ServerLimits::default().connections(2);
+    let server = Serve::new(router()).limits(limits).await.unwrap();
     let _one = hand_over(&server, "").await;
     let _two = hand_over(&server, "http://localhost/rpc").await;
     let mut refused = String::new();

@@ -179,10 +179,8 @@ async fn a_server_goes_on_when_its_handle_is_dropped() {
 /// Proves: A91
 #[tokio::test]
 async fn a_connection_beyond_the_limit_is_told_so_and_the_others_go_on() {
-    let mut config = Config::default();
-    config.limits.connections = 2;
     let server = serve(ANY, methods(&Seen::default()))
-        .config(config)
+        .limits(caudal::ServerLimits::default().connections(2))
         .await
         .unwrap();
     let one = connect(server.endpoint()).await.unwrap();
@@ -849,7 +847,7 @@ async fn what_runs_for_a_client_that_left_is_cancelled_after_a_while() {
 #[tokio::test]
 async fn a_connection_that_is_idle_for_too_long_is_closed() {
     let mut config = Config::default();
-    config.idle_timeout = ms(200);
+    config.idle_timeout = Some(ms(200));
     let seen = Seen::default();
     let server = serve(ANY, methods(&seen)).config(config).await.unwrap();
     let mut raw = raw(&server).await;

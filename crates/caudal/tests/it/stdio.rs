@@ -456,7 +456,7 @@ async fn a_call_to_a_child_that_reads_no_more_and_lives_on_fails() {
 async fn a_child_that_ends_with_answers_due_is_noticed() {
     let router = Router::new().method("big", || Ok("x".repeat(200_000)));
     let mut config = Config::default();
-    (config.limits.output, config.limits.in_flight) = (1000, 4);
+    (config.output, config.in_flight) = (1000, 4);
     let script = r#"for n in 1 2 3 4 5 6 7 8 9; do
         echo "{\"jsonrpc\":\"2.0\",\"id\":$n,\"method\":\"big\"}"
     done; sleep 0.3; exit 4"#;

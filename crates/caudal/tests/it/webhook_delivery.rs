@@ -461,7 +461,7 @@ async fn mount(http: &Http) -> (String, Arc<AtomicUsize>) {
 fn half_a_minute() -> Options {
     let mut options = Options::default();
     options.private_webhooks = true;
-    options.session_timeout = Duration::from_secs(30);
+    options.session_timeout = Some(Duration::from_secs(30));
     options
 }
 

@@ -249,9 +249,9 @@ impl PostRequest {
         let limit = self.limits.unasked;
         let sent = {
             let mut sent = pin!(self.pool.send_boxed(request));
-            match calls.is_empty() && !limit.is_zero() {
-                true => Box::pin(timeout(limit, sent)).await,
-                false => Ok(sent.as_mut().await),
+            match limit.filter(|_| calls.is_empty()) {
+                Some(limit) => Box::pin(timeout(limit, sent)).await,
+                None => Ok(sent.as_mut().await),
             }
         };
         let (limits, sink) = (&self.limits, &self.sink);

@@ -20,10 +20,10 @@ use crate::http::server::body::ReadError;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadLimits {
     pub(crate) policy: Policy,
-    /// Time that a response may take that no call waits for; zero is for ever.
-    pub(crate) unasked: Duration,
-    /// Time that events may go on when all calls are answered; zero is for ever.
-    pub(crate) answered: Duration,
+    /// Time that a response may take that no call waits for.
+    pub(crate) unasked: Option<Duration>,
+    /// Time that events may go on when all calls are answered.
+    pub(crate) answered: Option<Duration>,
 }
 
 /// Reads a whole response. A message that no call waits for and that was not accepted is
@@ -39,9 +39,9 @@ pub(crate) async fn read_whole(
     calls.begun(status, &response.headers);
     let read = {
         let mut read = pin!(response.read_to_end(limit));
-        match calls.is_empty() && !limits.unasked.is_zero() {
-            true => Box::pin(timeout(limits.unasked, read)).await,
-            false => Ok(read.as_mut().await),
+        match limits.unasked.filter(|_| calls.is_empty()) {
+            Some(limit) => Box::pin(timeout(limit, read)).await,
+            None => Ok(read.as_mut().await),
         }
     };
     match read {
@@ -63,7 +63,7 @@ pub(crate) async fn read_events(
 ) {
     let mut parser = Parser::new(limits.policy.max_message);
     let mut found = VecDeque::new();
-    let within = |time: Duration| (!time.is_zero()).then(|| after(Instant::now(), time));
+    let within = |time: Option<Duration>| Some(after(Instant::now(), time?));
     let mut was_answered = calls.is_empty();
     // Some leave it open when all is said.
     let mut deadline = was_answered.then(|| within(limits.unasked)).flatten();

@@ -196,11 +196,11 @@ pub(crate) enum ReadError {
 pub(crate) type Shares = [Share; 2];
 
 /// Reads a body to its end, of `limit` bytes at most, within `time` and the limits of its
-/// `shares`. A time of zero is no limit.
+/// `shares`.
 pub(crate) async fn read<B: http_body::Body>(
     body: B,
     limit: usize,
-    time: Duration,
+    time: Option<Duration>,
     mut shares: Shares,
 ) -> Result<Bytes, ReadError> {
     let mut body = pin!(body);
@@ -215,9 +215,9 @@ pub(crate) async fn read<B: http_body::Body>(
     if let Some(read) = (&mut read).now_or_never() {
         return read;
     }
-    if time.is_zero() {
+    let Some(time) = time else {
         return read.await;
-    }
+    };
     match tokio::time::timeout(time, read).await {
         Ok(read) => read,
         Err(_) => Err(ReadError::Slow),

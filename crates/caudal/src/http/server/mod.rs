@@ -67,7 +67,7 @@ impl Site {
     ) -> io::Result<Arc<Self>> {
         tls::agree(target, &options)?;
         let most = QuotaLimits {
-            all: hub.config.limits.connections,
+            all: hub.max_connections,
             each: options.connections_per_address,
         };
         let own = match target.host {

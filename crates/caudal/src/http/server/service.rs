@@ -21,7 +21,7 @@ use super::content_type::has_json;
 use super::responses::{encoded, not_allowed, not_json, refusal, verbs};
 use super::status::Reply;
 use crate::call::lone::{self, LoneExchange, LoneOrigin};
-use crate::config::Config;
+use crate::config::{Config, ServerLimits};
 #[cfg(feature = "http2")]
 use crate::connection::incomplete::Incomplete;
 use crate::connection::incomplete::Share;
@@ -54,7 +54,7 @@ const MAX_KEPT_HEADERS: usize = 32;
 /// ```
 ///
 /// A mounted service does not know connections. All its POSTs together have at most
-/// [`Limits::in_flight`](crate::Limits::in_flight) requests under way, and further requests
+/// [`Config::in_flight`](crate::Config::in_flight) requests under way, and further requests
 /// are answered with -32000. Raise this limit as far as the application can bear. Each
 /// WebSocket and each session has limits of its own in any case.
 #[derive(Clone)]
@@ -88,8 +88,18 @@ impl Http {
     /// Serves a router.
     #[must_use]
     pub fn with<S, E>(router: Router<S, E>, config: Config, options: Options) -> Self {
-        let group = ConnectionGroup::new(router.into_routes(), config, Hooks::default());
-        Self::on(&group, options, Own::Nowhere)
+        let group = ConnectionGroup::new(
+            router.into_routes(),
+            config,
+            &ServerLimits::default(),
+            Hooks::default(),
+        );
+        Self::mounted(&group, options)
+    }
+
+    /// The service of a server, for the application's own HTTP server.
+    pub(crate) fn mounted(group: &Arc<ConnectionGroup>, options: Options) -> Self {
+        Self::on(group, options, Own::Nowhere)
     }
 
     pub(crate) fn on(hub: &Arc<ConnectionGroup>, options: Options, own: Own) -> Self {
@@ -117,7 +127,7 @@ impl Http {
         Self {
             shared: Arc::clone(&self.shared),
             #[cfg(feature = "http2")]
-            bodies: Incomplete::new(config.limits.queue),
+            bodies: Incomplete::new(config.queue),
             origin: LoneOrigin::new(config, remote.map(|remote| remote.to_string())),
             is_mounted: false,
             remote,
@@ -168,7 +178,8 @@ impl Http {
 
     /// Refuses new requests, lets running ones finish until `limit`, and closes every
     /// WebSocket and session. Returns when that is done.
-    pub async fn shutdown(&self, limit: Duration) {
+    pub async fn shutdown(&self, limit: impl Into<Option<Duration>>) {
+        let limit = limit.into().unwrap_or(Duration::MAX);
         self.shared.hub.shutdown(limit).await;
     }
 

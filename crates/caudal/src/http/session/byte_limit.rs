@@ -10,10 +10,10 @@ use futures_util::FutureExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::unconstrained;
 
-use crate::config::Limits;
+use crate::config::Config;
 use crate::http::Options;
 
-/// Maximum of [`ServerLimits::share`], in bytes.
+/// Maximum of [`AllSessionsLimits::share`], in bytes.
 const MAX_SHARE: usize = 64 << 10;
 /// Minimum for POST bodies that wait for room, in bytes.
 const MIN_WAITING: usize = 64 << 10;
@@ -30,7 +30,7 @@ const MIN_IN_TRANSIT: usize = 4 * PIECE;
 /// Limits for all sessions of a server, by the kind of bytes. Kinds are apart where one
 /// must go on although another is full.
 #[derive(Debug)]
-pub(super) struct ServerLimits {
+pub(super) struct AllSessionsLimits {
     bytes: usize,
     /// Bytes that each session may always hold, also when the common limit is reached.
     share: usize,
@@ -64,7 +64,7 @@ pub(super) struct SessionLimits {
     pub(super) ids: ByteLimit,
 }
 
-impl ServerLimits {
+impl AllSessionsLimits {
     pub(super) fn new(options: &Options) -> Self {
         let bytes = options.session_bytes.clamp(1, Semaphore::MAX_PERMITS);
         let semaphore = || Arc::new(Semaphore::new(bytes));
@@ -81,7 +81,7 @@ impl ServerLimits {
         }
     }
 
-    pub(super) fn session(&self, limits: &Limits, options: &Options) -> SessionLimits {
+    pub(super) fn session(&self, config: &Config, options: &Options) -> SessionLimits {
         let limit = |server: &Arc<Semaphore>, bytes: usize| {
             let bytes = bytes.min(Semaphore::MAX_PERMITS);
             ByteLimit {
@@ -92,8 +92,8 @@ impl ServerLimits {
                 share: self.share,
             }
         };
-        let (queue, output) = (limits.queue.max(1), limits.output.max(1));
-        let ids = limits.in_flight.saturating_mul(IDS_PER_REQUEST);
+        let (queue, output) = (config.queue.max(1), config.output.max(1));
+        let ids = config.in_flight.saturating_mul(IDS_PER_REQUEST);
         SessionLimits {
             requests: limit(&self.requests, queue),
             answers: limit(&self.answers, queue),

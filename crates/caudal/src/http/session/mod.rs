@@ -205,11 +205,11 @@ fn not_found() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, "there is no such session\n")
 }
 
-/// Waits for `work`, but not longer than `limit`; zero means no limit.
-async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    match limit.is_zero() {
-        true => Some(work.await),
-        false => tokio::time::timeout(limit, work).await.ok(),
+/// Waits for `work`, but not longer than `limit`.
+async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, work).await.ok(),
+        None => Some(work.await),
     }
 }
 

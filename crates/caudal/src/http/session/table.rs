@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use tokio::time::{Instant, sleep};
 
-use super::byte_limit::ServerLimits;
+use super::byte_limit::AllSessionsLimits;
 use super::owner::{Opener, Owner};
 use super::random_name;
 use super::session::{Session, SessionHandle, SessionQueues};
@@ -23,7 +23,7 @@ use crate::sync::lock;
 /// All sessions of a server.
 #[derive(Debug)]
 pub(crate) struct SessionTable {
-    limits: ServerLimits,
+    limits: AllSessionsLimits,
     quota: Arc<Quota<Opener>>,
     state: Mutex<TableState>,
 }
@@ -38,7 +38,7 @@ struct TableState {
 impl SessionTable {
     pub(super) fn new(options: &Options) -> Arc<Self> {
         Arc::new(Self {
-            limits: ServerLimits::new(options),
+            limits: AllSessionsLimits::new(options),
             quota: Arc::default(),
             state: Mutex::default(),
         })
@@ -68,7 +68,7 @@ impl SessionTable {
         };
         let permit = QuotaPermit::take(&self.quota, Opener::of(http, caller, head), most);
         let permit = permit.map_err(|_| unavailable("there are too many sessions\n"))?;
-        let limits = self.limits.session(&hub.config.limits, options);
+        let limits = self.limits.session(&hub.config, options);
         let (queues, incoming) = SessionQueues::new(limits);
         let extensions = match options.authorize {
             Some(_) => caller.extensions().clone(),
@@ -89,7 +89,7 @@ impl SessionTable {
         self: &Arc<Self>,
         session: Arc<Session>,
         permit: QuotaPermit<Opener>,
-        timeout: Duration,
+        timeout: Option<Duration>,
     ) {
         let mut state = self.lock();
         // If its transport has ended already, the session would never be removed.
@@ -98,7 +98,9 @@ impl SessionTable {
         }
         let id = Arc::clone(&session.id);
         state.sessions.insert(id, (session, permit));
-        if !timeout.is_zero() && !std::mem::replace(&mut state.is_watched, true) {
+        if let Some(timeout) = timeout
+            && !std::mem::replace(&mut state.is_watched, true)
+        {
             tokio::spawn(end_expired(Arc::downgrade(self), timeout));
         }
     }

@@ -63,7 +63,7 @@ struct Guest {
     /// Counts the WebSocket, on a connection of this server.
     counted: Option<Arc<UpgradeGuard>>,
     remote: Option<String>,
-    pings: (Duration, Duration),
+    pings: (Option<Duration>, Duration),
     /// Extensions that the application has set.
     found: Extensions,
 }

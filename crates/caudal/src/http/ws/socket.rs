@@ -33,7 +33,7 @@ pub(super) struct WebSocket<S> {
     wire: Wire<S>,
     role: Role,
     masks: Masks,
-    ping_interval: Duration,
+    ping_interval: Option<Duration>,
     ping_timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     /// Payload of the last ping, if there was no room to answer it.
@@ -64,7 +64,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
             wire: Wire::new(io, role, max_message),
             role,
             masks: Masks::default(),
-            ping_interval: Duration::from_secs(30),
+            ping_interval: Some(Duration::from_secs(30)),
             ping_timeout: Duration::from_secs(10),
             timer: None,
             owed: None,
@@ -85,7 +85,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
 
     /// Sends a ping after `interval` without input. The other side has `timeout` to answer. An
     /// interval of zero means that no pings are sent.
-    pub(super) fn with_pings(mut self, interval: Duration, timeout: Duration) -> Self {
+    pub(super) fn with_pings(mut self, interval: Option<Duration>, timeout: Duration) -> Self {
         (self.ping_interval, self.ping_timeout) = (interval, timeout);
         self
     }
@@ -182,14 +182,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
 
     /// Sends a ping to a silent peer. Returns true if a ping was not answered in time.
     fn is_silent(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        if self.ping_interval.is_zero() {
+        let Some(interval) = self.ping_interval else {
             return Ok(false);
-        }
+        };
         loop {
             let asked = self.wire.asked;
             let due = match (asked, &self.timer) {
                 (true, Some(timer)) => timer.deadline(),
-                _ => after(self.wire.heard, self.ping_interval),
+                _ => after(self.wire.heard, interval),
             };
             let timer = match &mut self.timer {
                 Some(timer) => timer,

@@ -223,7 +223,7 @@ async fn sessions_end_with_the_service() {
 #[tokio::test]
 async fn requests_that_were_accepted_and_have_not_begun_are_answered_at_the_end() {
     let mut config = Config::default();
-    config.limits.in_flight = 1;
+    config.in_flight = 1;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open().await;
     let mut events = site.listen(&client, None).await;

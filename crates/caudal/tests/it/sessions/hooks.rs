@@ -71,7 +71,7 @@ async fn a_webhook_that_is_gone_ends_its_session() {
 #[tokio::test]
 async fn a_session_with_a_webhook_expires_and_says_so() {
     let mut options = private();
-    options.session_timeout = ms(100);
+    options.session_timeout = Some(ms(100));
     let site = Site::with(options, Config::default()).await;
     let hook = Hook::new().await;
     let mut client = open(&site, &hook).await;
@@ -113,7 +113,7 @@ async fn a_shutdown_waits_for_a_receiver_that_never_answers_to_its_limit_and_no_
 #[tokio::test]
 async fn a_put_that_does_not_end_is_told_so() {
     let mut config = Config::default();
-    config.message_timeout = ms(100);
+    config.message_timeout = Some(ms(100));
     let site = Site::with(private(), config).await;
     let mut raw = site.raw().await;
     // The rest of its body never comes.

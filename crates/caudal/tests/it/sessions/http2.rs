@@ -74,7 +74,7 @@ async fn a_page_that_is_cut_is_a_stream_that_is_reset() {
 #[tokio::test]
 async fn refusals_of_posts_that_nobody_takes_are_bounded_too() {
     let mut config = Config::default();
-    config.limits.output = 1 << 20;
+    config.output = 1 << 20;
     let site = Site::with(Options::default(), config).await;
     let client = site.open().await;
     // So many wait that no more may.

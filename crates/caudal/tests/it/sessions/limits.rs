@@ -7,7 +7,7 @@ async fn whoever_sends_waits_for_a_client_that_does_not_read() {
     for share in [false, true] {
         let (mut options, mut config) = (Options::default(), Config::default());
         // So much waits in the session if it may, and a little in its peer.
-        config.limits.output = 500_000;
+        config.output = 500_000;
         options.session_bytes = if share { 10_000 } else { 1 << 30 };
         let most = if share { 100 } else { 600 };
         let site = Site::with(options, config).await;
@@ -39,7 +39,7 @@ async fn whoever_sends_waits_for_a_client_that_does_not_read() {
 #[tokio::test]
 async fn an_event_stream_that_is_not_read_is_bounded_too() {
     let mut config = Config::default();
-    config.limits.output = 10_000;
+    config.output = 10_000;
     let site = Site::with(Options::default(), config).await;
     let client = site.open().await;
     let mut events = site.listen(&client, None).await;
@@ -61,7 +61,7 @@ async fn an_event_stream_that_is_not_read_is_bounded_too() {
 async fn whoever_reads_no_events_does_not_keep_the_session() {
     let mut options = Options::default();
     (options.idle_timeout, options.header_timeout) = (ms(500), ms(500));
-    options.session_timeout = ms(3000);
+    options.session_timeout = Some(ms(3000));
     let site = Site::with(options, Config::default()).await;
     let client = site.open().await;
     let events = site.listen(&client, None).await;
@@ -114,7 +114,7 @@ async fn answers_that_http_cannot_send_count_too() {
     let (mut options, mut config) = (Options::default(), Config::default());
     options.session_bytes = 30 << 20;
     // No limit but that of all sessions.
-    config.limits.output = 1 << 30;
+    config.output = 1 << 30;
     let site = Site::with(options, config).await;
     let client = site.open().await;
     let large = call(1, "large", json!([12 << 20])).to_string();
@@ -140,7 +140,7 @@ async fn answers_that_http_cannot_send_count_too() {
 #[tokio::test]
 async fn a_poll_that_is_not_read_gives_way_to_the_next() {
     let mut config = Config::default();
-    config.limits.output = 1 << 20;
+    config.output = 1 << 20;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open_polling().await;
     let large = call(1, "large", json!([12 << 20]));
@@ -253,7 +253,7 @@ async fn what_waits_on_posts_is_bounded() {
 #[tokio::test]
 async fn so_many_posts_wait_and_others_are_told_to_come_later() {
     let mut config = Config::default();
-    config.limits.queue = 100_000;
+    config.queue = 100_000;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open().await;
     assert_eq!(client.post(&[], &note("stay")).await.status, 202);
@@ -286,7 +286,7 @@ async fn so_many_posts_wait_and_others_are_told_to_come_later() {
 #[tokio::test]
 async fn a_stream_that_is_not_read_gives_way_to_the_next() {
     let mut config = Config::default();
-    config.limits.output = 1 << 20;
+    config.output = 1 << 20;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open().await;
     let large = call(1, "large", json!([12 << 20]));
@@ -316,7 +316,7 @@ async fn a_stream_that_is_not_read_gives_way_to_the_next() {
 #[tokio::test]
 async fn answers_that_nobody_takes_keep_nobody_from_listening() {
     let mut config = Config::default();
-    config.limits.output = 1 << 20;
+    config.output = 1 << 20;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open().await;
     let large = call(1, "large", json!([12 << 20])).to_string();
@@ -352,7 +352,7 @@ async fn who_was_cut_listens_again_however_much_all_sessions_hold() {
 #[tokio::test]
 async fn who_was_cut_listens_again_however_little_may_wait() {
     let mut config = Config::default();
-    config.limits.output = 32_000;
+    config.output = 32_000;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open().await;
     let large = call(1, "large", json!([12 << 20]));

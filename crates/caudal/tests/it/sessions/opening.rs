@@ -130,7 +130,7 @@ async fn there_are_so_many_sessions_and_no_more() {
 async fn one_caller_has_so_many_sessions_and_no_more() {
     let mut options = Options::default();
     options.sessions_per_caller = 2;
-    options.session_timeout = ms(2000);
+    options.session_timeout = Some(ms(2000));
     options.authorize = Some(Arc::new(|request: &Parts, found: &Extensions| {
         if let Some(name) = request.headers.get("x-user") {
             found.insert(Caller::new(name.to_str().unwrap()));
@@ -161,7 +161,7 @@ async fn one_caller_has_so_many_sessions_and_no_more() {
 #[tokio::test]
 async fn a_session_that_nobody_uses_expires() {
     let mut options = Options::default();
-    options.session_timeout = ms(1000);
+    options.session_timeout = Some(ms(1000));
     let site = Site::with(options, Config::default()).await;
     let mut client = site.open().await;
     let peer = site.peer();

@@ -120,7 +120,7 @@ async fn a_client_may_come_late_for_what_it_is_owed() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_comes_is_waited_for_also_if_nothing_more_can_be_queued() {
     let mut config = Config::default();
-    config.limits.output = 1000;
+    config.output = 1000;
     for (polls, time) in [(true, ms(2000)), (false, ms(500))] {
         let service = Service::with(config.clone()).await;
         if polls {

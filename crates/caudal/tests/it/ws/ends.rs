@@ -114,7 +114,7 @@ async fn a_clients_close_is_an_end_in_good_order() {
 #[tokio::test]
 async fn whoever_does_not_answer_a_ping_is_given_up() {
     let mut options = Options::default();
-    options.ping_interval = Duration::from_millis(50);
+    options.ping_interval = Some(Duration::from_millis(50));
     options.ping_timeout = Duration::from_millis(150);
     let (server, log) = start("ws://127.0.0.1:0/rpc", Config::default(), options).await;
     let mut raw = open(&server).await;
@@ -135,7 +135,7 @@ async fn whoever_does_not_answer_a_ping_is_given_up() {
 #[tokio::test]
 async fn a_slow_reader_does_not_make_memory_grow() {
     let mut config = Config::default();
-    config.limits.output = 256 << 10;
+    config.output = 256 << 10;
     let (server, _) = start("ws://127.0.0.1:0/rpc", config, Options::default()).await;
     let mut raw = open(&server).await;
     const CALLS: u32 = 1000;

@@ -207,10 +207,9 @@ async fn mount(http: Http) -> String {
 
 #[tokio::test]
 async fn a_mounted_service_has_its_limit_and_its_end() {
-    let mut config = Config::default();
-    config.limits.connections = 1;
-    let router = router(&Log::default());
-    let http = Http::with(router, config, Options::default());
+    let limits = caudal::ServerLimits::default().connections(1);
+    let server = caudal::Serve::new(router(&Log::default())).limits(limits);
+    let http = server.await.unwrap().http_service();
     let url = mount(http.clone()).await;
     let peer = within(connect(&*url)).await.unwrap();
     assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);

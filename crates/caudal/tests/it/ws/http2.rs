@@ -59,9 +59,9 @@ async fn the_websockets_of_one_connection_count_as_connections() {
     let mut options = Options::default();
     options.connections_per_address = 3;
     let (each, _) = start("ws://127.0.0.1:0/rpc", Config::default(), options).await;
-    let mut config = Config::default();
-    config.limits.connections = 3;
-    let (all, _) = start("ws://127.0.0.1:0/rpc", config, Options::default()).await;
+    let limits = caudal::ServerLimits::default().connections(3);
+    let all = serve("ws://127.0.0.1:0/rpc", router(&Log::default())).limits(limits);
+    let all = within(all).await.unwrap();
     for server in [each, all] {
         let mut sender = http2(&server).await;
         let mut open = async || {

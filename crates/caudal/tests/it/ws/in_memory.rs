@@ -35,7 +35,7 @@ impl World {
 
     async fn with_pings(interval: u64, timeout: u64) -> Self {
         let mut options = Options::default();
-        options.ping_interval = Duration::from_secs(interval);
+        options.ping_interval = Some(Duration::from_secs(interval));
         options.ping_timeout = Duration::from_secs(timeout);
         Self::new(Config::default(), options).await
     }
@@ -181,7 +181,7 @@ async fn the_limit_holds_for_a_length_alone_and_for_the_sum_of_fragments() {
 /// Seconds that a server waits for the rest of a message.
 fn two_seconds() -> Config {
     let mut config = Config::default();
-    config.message_timeout = Duration::from_secs(2);
+    config.message_timeout = Some(Duration::from_secs(2));
     config
 }
 

@@ -73,7 +73,7 @@ where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + 'static,
 {
-    let ping = Some(options.ping_interval.min(LONGEST)).filter(|ping| !ping.is_zero());
+    let ping = options.ping_interval.map(|interval| interval.min(LONGEST));
     let limit = options.idle_timeout.max(options.header_timeout);
     let mut builder = http2::Builder::new(Streams { limit });
     builder

@@ -259,8 +259,8 @@ async fn read(
 ) -> Option<Box<RequestError>> {
     let limits = ReadLimits {
         policy: session.policy,
-        unasked: session.rest_time,
-        answered: LINGER_TIME,
+        unasked: Some(session.rest_time),
+        answered: Some(LINGER_TIME),
     };
     if !response.has_events() {
         read_whole(&mut response, &mut calls, &limits, queue).await;

@@ -40,8 +40,8 @@ pub(crate) struct ClientSession {
     header: HeaderName,
     id: SetOnce<HeaderValue>,
     pub(crate) policy: Policy,
-    /// Time for a POST to be accepted; zero is for ever.
-    pub(super) post_time: Duration,
+    /// Time for a POST to be accepted.
+    pub(super) post_time: Option<Duration>,
     /// Time that a response may go on when no call waits for it.
     pub(super) rest_time: Duration,
     /// Maximum number of calls that wait for an answer.
@@ -120,11 +120,8 @@ impl ClientSession {
             id: SetOnce::new(),
             policy: config.policy,
             post_time: config.message_timeout,
-            rest_time: match config.call_timeout.is_zero() {
-                true => REST_TIME,
-                false => config.call_timeout,
-            },
-            max_calls: config.limits.pending,
+            rest_time: config.call_timeout.unwrap_or(REST_TIME),
+            max_calls: config.pending,
             is_foreign: AtomicBool::new(false),
             is_listening: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
@@ -268,12 +265,12 @@ impl ClientSession {
         }
     }
 
-    /// Keeps the session by a request every so often; returns when it is gone. Zero is
-    /// never.
-    pub(crate) async fn keep(&self, every: Duration) -> SessionEnd {
-        if every.is_zero() {
+    /// Keeps the session by a request at this interval, if it has one; returns when it is
+    /// gone.
+    pub(crate) async fn keep(&self, every: Option<Duration>) -> SessionEnd {
+        let Some(every) = every else {
             return std::future::pending().await;
-        }
+        };
         loop {
             tokio::time::sleep(every).await;
             let request = self.request(Method::HEAD, None);

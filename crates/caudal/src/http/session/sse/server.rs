@@ -115,7 +115,7 @@ struct EventStream {
     head: BytesMut,
     /// None at the end.
     reader: Option<Reader>,
-    keep_alive: Duration,
+    keep_alive: Option<Duration>,
     session: SessionHandle,
     names_session: bool,
 }
@@ -160,7 +160,7 @@ struct ReplyStream {
     pending: Option<PendingPost>,
     /// Reads the server's other messages, while no GET does.
     reader: Option<Reader>,
-    keep_alive: Duration,
+    keep_alive: Option<Duration>,
     session: SessionHandle,
 }
 

@@ -37,19 +37,15 @@ pub(crate) async fn connect(
     let transport = ClientTransport::start(session, move |inbound| async move {
         tokio::select! {
             reason = listen(subscription, &inbound) => Some(reason),
-            ended = inbound.session.keep(interval(timeout)) => Some(ended.into()),
+            ended = inbound.session.keep(timeout.map(interval)) => Some(ended.into()),
         }
     });
     Ok(Box::new(transport))
 }
 
-/// Returns the time between two requests that keep a session with this timeout; zero is
-/// for ever.
+/// Returns the time between two requests that keep a session with this timeout.
 fn interval(timeout: Duration) -> Duration {
-    match timeout.is_zero() {
-        true => Duration::ZERO,
-        false => (timeout / 3).max(MIN_INTERVAL),
-    }
+    (timeout / 3).max(MIN_INTERVAL)
 }
 
 /// Passes on messages that are delivered, until there is no receiver any more.
@@ -81,7 +77,6 @@ mod tests {
     #[test]
     fn a_server_cannot_make_a_client_say_that_it_is_there_without_a_pause() {
         for (timeout, interval_in_ms) in [
-            (Duration::ZERO, 0),
             (Duration::from_nanos(1), 100),
             (Duration::from_millis(1), 100),
             (Duration::from_millis(300), 100),

@@ -123,7 +123,13 @@ impl<'a> WebhookClient<'a> {
         let request = self.to.request(number, message)?;
         let response = connection.sender.send_request(request).await?;
         let status = response.status();
-        let rest = read(response.into_body(), MAX_BODY, BODY_TIME, Shares::default()).await;
+        let rest = read(
+            response.into_body(),
+            MAX_BODY,
+            Some(BODY_TIME),
+            Shares::default(),
+        )
+        .await;
         self.connection = rest.is_ok().then_some(connection);
         Ok(status)
     }

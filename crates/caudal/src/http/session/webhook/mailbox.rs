@@ -28,7 +28,7 @@ pub(super) type Secret = Arc<SetOnce<(Key, u64)>>;
 /// Deliveries of one session, checked and in order.
 pub(super) struct Mailbox {
     max_message: usize,
-    timeout: Duration,
+    timeout: Option<Duration>,
     /// Bytes that may wait to be handled.
     room: Arc<Semaphore>,
     max_room: usize,
@@ -65,7 +65,7 @@ impl Mailbox {
         secret: &Secret,
     ) -> (Self, mpsc::UnboundedReceiver<DeliveredMessage>) {
         let (accepted, messages) = mpsc::unbounded_channel();
-        let max_room = config.limits.queue.clamp(1, Semaphore::MAX_PERMITS);
+        let max_room = config.queue.clamp(1, Semaphore::MAX_PERMITS);
         let mailbox = Self {
             max_message: config.policy.max_message,
             timeout: config.message_timeout,

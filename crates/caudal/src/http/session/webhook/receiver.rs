@@ -55,7 +55,7 @@ const QUERY: &str = "hook";
 /// | 408 | the body took longer than [`Config::message_timeout`] |
 /// | 409 | a message before it is missing |
 /// | 415 | it does not say that it is JSON |
-/// | 503 | more than [`Limits::queue`](crate::Limits::queue) bytes wait to be handled |
+/// | 503 | more than [`Config::queue`](crate::Config::queue) bytes wait to be handled |
 ///
 /// When the last clone of it is gone, its connections end.
 #[derive(Clone)]
@@ -191,11 +191,11 @@ impl Subscription {
     }
 
     /// Reads the response to the `PUT`, for which deliveries wait. Returns the time after
-    /// which the session expires; zero is never.
+    /// which the session expires, if it does.
     ///
     /// # Errors
     /// It is not the response to a `PUT`.
-    pub(crate) fn begin(&self, response: &[u8]) -> io::Result<Duration> {
+    pub(crate) fn begin(&self, response: &[u8]) -> io::Result<Option<Duration>> {
         #[derive(serde::Deserialize)]
         struct RegistrationResponse {
             secret: String,
@@ -209,7 +209,8 @@ impl Subscription {
         let key = Key::parse(&response.secret).ok_or_else(unreadable)?;
         // There is one response.
         let _ = self.secret.set((key, response.cursor));
-        Ok(Duration::try_from_secs_f64(response.timeout).unwrap_or_default())
+        let timeout = Duration::try_from_secs_f64(response.timeout).ok();
+        Ok(timeout.filter(|timeout| !timeout.is_zero()))
     }
 
     /// Waits for the next message; `None` when the receiver is gone.

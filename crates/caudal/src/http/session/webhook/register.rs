@@ -28,7 +28,7 @@ pub(crate) struct Registration {
 impl Registration {
     /// Returns the body of the `201`. Messages up to number `cursor` are acknowledged.
     pub(crate) fn answer(&self, cursor: u64, options: &Options) -> Bytes {
-        let timeout = options.session_timeout.as_secs_f64();
+        let timeout = options.session_timeout.unwrap_or_default().as_secs_f64();
         let answer = serde_json::json!({
             "secret": self.key.reveal(),
             "cursor": cursor,
