@@ -63,10 +63,6 @@ impl Server {
         Self(module())
     }
 
-    pub(super) const fn of(module: RpcModule<()>) -> Self {
-        Self(module)
-    }
-
     fn call(&self, request: Request<'_>) -> MethodResponse {
         let params = Params::new(request.params.as_deref().map(RawValue::get));
         match self.0.method_with_name(&request.method) {

@@ -4,12 +4,9 @@ mod codec;
 mod encode;
 mod floor;
 mod frames;
-mod jsonrpc_core;
 mod jsonrpsee;
-mod methods;
 mod pending;
 mod router;
-mod serde_spans;
 mod sonic;
 mod value;
 
@@ -26,22 +23,18 @@ pub trait Contestant {
 }
 
 /// The servers, in the order of the tables.
-pub const SERVERS: [&str; 7] = [
+pub const SERVERS: [&str; 6] = [
     "caudal",
     "caudal-core",
     "floor",
     "value",
     "jsonrpsee",
     "jsonrpsee-server",
-    "jsonrpc-core",
 ];
 
 /// The decoders, and the messages they decode.
-pub const DECODERS: [&str; 3] = ["serde-spans", "caudal-scan", "sonic-rs"];
+pub const DECODERS: [&str; 2] = ["sonic-rs", "caudal-scan"];
 pub const DECODED: [&str; 3] = ["add", "pass-1k", "pass-100k"];
-
-/// The table of outgoing calls, by how many wait in it at once.
-pub const PENDING: [&str; 3] = ["pending-100", "pending-1000", "pending-10000"];
 
 /// The contestant called `name`.
 #[must_use]
@@ -54,11 +47,8 @@ pub fn named(name: &str) -> Option<Box<dyn Contestant>> {
         "value" => Box::new(value::Server),
         "jsonrpsee" => Box::new(jsonrpsee::Module::new()),
         "jsonrpsee-server" => Box::new(jsonrpsee::Server::new()),
-        "jsonrpc-core" => Box::new(jsonrpc_core::Server::new()),
-        "serde-spans" => Box::new(serde_spans::Decoder),
         "caudal-scan" => Box::new(codec::Decoder::default()),
         "sonic-rs" => Box::new(sonic::Decoder),
-        "caudal-core-wide" => Box::new(codec::Server::wide()),
         "encode-reply" => Box::new(encode::Reply),
         "encode-raw-1k" => Box::new(encode::Raw::default()),
         "encode-error" => Box::new(encode::Error::default()),
@@ -78,19 +68,23 @@ fn counted(name: &str) -> Option<Box<dyn Contestant>> {
     Some(match kind {
         "pending" => Box::new(pending::Calls { waiting: count }),
         "waiting" => Box::new(pending::Steady::new(count)),
-        "paired" => Box::new(pending::Paired::new(count)),
-        "methods-caudal" => Box::new(methods::Caudal::new(count)),
-        "methods-jsonrpsee" => Box::new(methods::Jsonrpsee::new(count)),
-        "methods-jsonrpc-core" => Box::new(methods::JsonrpcCore::new(count)),
         _ => return None,
     })
 }
 
-/// Whether `name` can take `message` at all: `raw_json_request` knows no
-/// batches.
+/// Returns whether `name` can take `message`: `raw_json_request` knows no batches.
 #[must_use]
 pub fn takes(name: &str, message: &Message) -> bool {
     !(name == "jsonrpsee" && message.name == "batch-100")
+}
+
+/// Lets a contestant take `message` so many times.
+pub fn run(contestant: &mut dyn Contestant, message: &Message, times: u32, out: &mut Vec<u8>) {
+    for _ in 0..times {
+        out.clear();
+        contestant.take(std::hint::black_box(&message.bytes), out);
+        std::hint::black_box(&*out);
+    }
 }
 
 /// Fails unless every contestant answers every message rightly.
