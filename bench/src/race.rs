@@ -185,6 +185,35 @@ impl Raced {
         table
     }
 
+    /// Returns the rows of a race on one core, and beside them of the same with a core each.
+    #[must_use]
+    pub fn table_with(&self, each: &Self) -> Table {
+        let against = format!("× {}", self.race.servers[0].name());
+        let mut table = Table::new(&[
+            "server",
+            "framing",
+            "one core: calls/s",
+            &against,
+            "a core each: calls/s",
+            &against,
+            "server CPU",
+            "load CPU",
+        ]);
+        for (place, server) in self.race.servers.iter().enumerate() {
+            let mut row = vec![server.name().to_owned(), server.framing.to_owned()];
+            for raced in [self, each] {
+                let rate = turns::median(&raced.turns[place], |turn| turn.per_second);
+                row.push(number(rate.round()));
+                row.push(raced.spread(place, raced.base(place)).to_string());
+            }
+            let turns = &each.turns[place];
+            row.push(percent(turns::median(turns, |turn| turn.server_cpu)));
+            row.push(percent(turns::median(turns, |turn| turn.load_cpu)));
+            table.row(row);
+        }
+        table
+    }
+
     /// Returns the median ratio of one server to another, in the first framing that both
     /// speak.
     ///

@@ -58,7 +58,6 @@ fn contest(
     for (message, names) in races {
         let mut all: Vec<Runner<'_>> = names
             .iter()
-            .filter(|name| contestant::takes(name, message))
             .map(|name| Runner::warmed_up(name, message, bench.quick))
             .collect();
         let rounds = bench.rounds() * 2 + 1;
@@ -161,11 +160,9 @@ impl<'a> Runner<'a> {
 }
 
 const NOTES: &str = "
-`floor` is a derived serde envelope with raw spans and no rules at all; `value` is
-`serde_json::Value` in and out. `caudal` is `Router::handle`, which finds a method in its
+`floor` is a derived serde envelope with raw spans and no rules at all. `caudal` is `Router::handle`, which finds a method in its
 table and makes a reply of its own; `caudal-core` is the codec alone around a `match`.
-`jsonrpsee` is `RpcModule::raw_json_request`, which takes no batches; `jsonrpsee-server` is
-what its server does with the bytes of a request. Instructions and allocations are per
+`jsonrpsee` is what its server does with the bytes of a request. Instructions and allocations are per
 message; the reply buffer is reused and free. A batch of the router pauses by the clock, which
 runs on under callgrind: there it takes more instructions than otherwise.
 ";

@@ -33,28 +33,28 @@ pub(super) fn run(bench: &Bench) -> Result<Section, String> {
     let subject = "pipe, 1 in flight, one core";
     let bare = one.ratio("caudal", "bare");
     section.timed(subject, "p50, × bare", Bound::AtMost(1.5), bare);
-    for (title, subject, placement) in [
-        (
-            "Pipe, 64 in flight, one core",
-            "pipe, 64 in flight, one core",
-            OneCore,
-        ),
-        (
-            "Pipe, 64 in flight, a core each",
-            "pipe, 64 in flight, a core each",
-            CoreEach,
-        ),
+    let load = &["--window", "64"];
+    let rate = Key::Rate("calls/s");
+    let core = race(rate, OneCore, load).run(bench)?;
+    let each = race(rate, CoreEach, load).run(bench)?;
+    section.titled("Pipe, 64 in flight", &core.table_with(&each));
+    for (subject, raced) in [
+        ("pipe, 64 in flight, one core", &core),
+        ("pipe, 64 in flight, a core each", &each),
     ] {
-        let raced = race(Key::Rate("calls/s"), placement, &["--window", "64"]).run(bench)?;
-        section.titled(title, &raced.table());
         let bare = raced.ratio("caudal", "bare");
         section.timed(subject, "calls/s, × bare", Bound::AtLeast(0.6), bare);
-        // With a core each, slower servers hide their work behind the wait for the other.
-        for (library, must) in LIBRARIES.iter().filter(|_| placement == OneCore) {
-            let what = format!("calls/s, × {library}");
-            let ratio = raced.ratio("caudal", library);
-            section.timed(subject, what, Bound::AtLeast(*must), ratio);
-        }
+    }
+    // With a core each, slower servers hide their work behind the wait for the other.
+    for (library, must) in LIBRARIES {
+        let what = format!("calls/s, × {library}");
+        let ratio = core.ratio("caudal", library);
+        section.timed(
+            "pipe, 64 in flight, one core",
+            what,
+            Bound::AtLeast(must),
+            ratio,
+        );
     }
     section.note(NOTES);
     Ok(section)

@@ -1,7 +1,7 @@
 //! Calls by POST, beside hyper with a fixed answer, and other libraries.
 
 use super::Bench;
-use crate::process::Placement::{CoreEach, OneCore};
+use crate::process::Placement::{self, CoreEach, OneCore};
 use crate::race::{Contestant, Key, Race};
 use crate::table::{Bound, Section};
 
@@ -22,27 +22,13 @@ const BATCHES: &[Contestant] = &[JSONRPSEE, CAUDAL, AXUM];
 
 pub(super) fn run(bench: &Bench) -> Result<Section, String> {
     let mut section = Section::new("HTTP");
-    for (title, subject, placement) in [
-        (
-            "POST, 64 connections, one core",
-            "POST, 64 connections, one core",
-            OneCore,
-        ),
-        (
-            "POST, 64 connections, a core each",
-            "POST, 64 connections, a core each",
-            CoreEach,
-        ),
+    let core = race(OneCore).run(bench)?;
+    let each = race(CoreEach).run(bench)?;
+    section.titled("POST, 64 connections", &core.table_with(&each));
+    for (subject, raced) in [
+        ("POST, 64 connections, one core", &core),
+        ("POST, 64 connections, a core each", &each),
     ] {
-        let race = Race {
-            key: Key::Rate("calls/s"),
-            placement,
-            load: &["--connections", "64"],
-            servers: SERVERS,
-            seconds: 0.4,
-        };
-        let raced = race.run(bench)?;
-        section.titled(title, &raced.table());
         for (other, must) in [("hyper", 0.9), ("jsonrpsee", 1.25)] {
             let ratio = raced.ratio("caudal", other);
             let what = format!("calls/s, × {other}");
@@ -67,6 +53,16 @@ pub(super) fn run(bench: &Bench) -> Result<Section, String> {
     );
     section.note(NOTES);
     Ok(section)
+}
+
+const fn race(placement: Placement) -> Race {
+    Race {
+        key: Key::Rate("calls/s"),
+        placement,
+        load: &["--connections", "64"],
+        servers: SERVERS,
+        seconds: 0.4,
+    }
 }
 
 const NOTES: &str = "

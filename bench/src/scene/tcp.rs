@@ -17,6 +17,11 @@ const SERVERS: &[Contestant] = &[
     Contestant::peer("lsp-server tcp header", "header", "lsp"),
 ];
 
+const OPEN: &[Contestant] = &[
+    Contestant::ours("bare tcp line", "line"),
+    Contestant::ours("caudal tcp line", "line"),
+];
+
 /// How many times as fast as each library caudal must be.
 const LIBRARIES: [(&str, f64); 3] = [
     ("async-lsp", 1.3),
@@ -26,33 +31,33 @@ const LIBRARIES: [(&str, f64); 3] = [
 
 pub(super) fn run(bench: &Bench) -> Result<Section, String> {
     let mut section = Section::new("TCP");
-    for (title, subject, placement) in [
-        (
-            "TCP, 64 in flight, one core",
-            "TCP, 64 in flight, one core",
-            OneCore,
-        ),
-        (
-            "TCP, 64 in flight, a core each",
-            "TCP, 64 in flight, a core each",
-            CoreEach,
-        ),
+    let load = &["--tcp", "--window", "64"];
+    let rate = Key::Rate("calls/s");
+    let core = race(rate, OneCore, load).run(bench)?;
+    let each = race(rate, CoreEach, load).run(bench)?;
+    section.titled("TCP, 64 in flight", &core.table_with(&each));
+    for (subject, raced) in [
+        ("TCP, 64 in flight, one core", &core),
+        ("TCP, 64 in flight, a core each", &each),
     ] {
-        let load = &["--tcp", "--window", "64"];
-        let raced = race(Key::Rate("calls/s"), placement, load).run(bench)?;
-        section.titled(title, &raced.table());
         let bare = raced.ratio("caudal", "bare");
         section.timed(subject, "calls/s, × bare", Bound::AtLeast(0.6), bare);
-        // With a core each, slower servers hide their work behind the wait for the other.
-        for (library, must) in LIBRARIES.iter().filter(|_| placement == OneCore) {
-            let what = format!("calls/s, × {library}");
-            let ratio = raced.ratio("caudal", library);
-            section.timed(subject, what, Bound::AtLeast(*must), ratio);
-        }
+    }
+    // With a core each, slower servers hide their work behind the wait for the other.
+    for (library, must) in LIBRARIES {
+        let what = format!("calls/s, × {library}");
+        let ratio = core.ratio("caudal", library);
+        section.timed(
+            "TCP, 64 in flight, one core",
+            what,
+            Bound::AtLeast(must),
+            ratio,
+        );
     }
 
     let open = Race {
         seconds: 1.5,
+        servers: OPEN,
         ..race(Key::Tail, Free, &["--rate", "10000", "--connections", "16"])
     };
     let open = open.run(bench)?;

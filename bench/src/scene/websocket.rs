@@ -22,37 +22,20 @@ pub(super) fn run(bench: &Bench) -> Result<Section, String> {
         Bound::AtMost(1.25),
         one.ratio("caudal", "bare"),
     );
-    let window: &[&str] = &["--window", "64"];
-    let many: &[&str] = &["--connections", "16", "--window", "16"];
-    for (title, subject, placement, load, bare, jsonrpsee) in [
-        (
-            "WebSocket, 64 in flight, one core",
-            "WebSocket, 64 in flight, one core",
-            OneCore,
-            window,
-            0.7,
-            4.0,
-        ),
-        (
-            "WebSocket, 64 in flight, a core each",
-            "WebSocket, 64 in flight, a core each",
-            CoreEach,
-            window,
-            0.7,
-            4.0,
-        ),
-        (
-            "WebSocket, 16 connections, 16 in flight on each, a core each",
-            "WebSocket, 16 × 16 in flight",
-            CoreEach,
-            many,
-            0.7,
-            5.0,
-        ),
+    let rate = Key::Rate("calls/s");
+    let core = race(rate, OneCore, &["--window", "64"]).run(bench)?;
+    let each = race(rate, CoreEach, &["--window", "64"]).run(bench)?;
+    section.titled("WebSocket, 64 in flight", &core.table_with(&each));
+    let many = &["--connections", "16", "--window", "16"];
+    let many = race(rate, CoreEach, many).run(bench)?;
+    let title = "WebSocket, 16 connections, 16 in flight on each, a core each";
+    section.titled(title, &many.table());
+    for (subject, raced, jsonrpsee) in [
+        ("WebSocket, 64 in flight, one core", &core, 4.0),
+        ("WebSocket, 64 in flight, a core each", &each, 4.0),
+        ("WebSocket, 16 × 16 in flight", &many, 5.0),
     ] {
-        let raced = race(Key::Rate("calls/s"), placement, load).run(bench)?;
-        section.titled(title, &raced.table());
-        for (other, must) in [("bare", bare), ("jsonrpsee", jsonrpsee)] {
+        for (other, must) in [("bare", 0.7), ("jsonrpsee", jsonrpsee)] {
             let ratio = raced.ratio("caudal", other);
             let what = format!("calls/s, × {other}");
             section.timed(subject, what, Bound::AtLeast(must), ratio);
