@@ -8,7 +8,6 @@ mod jsonrpsee;
 mod pending;
 mod router;
 mod sonic;
-mod value;
 
 use caudal_core::Framing;
 use serde_json::Value;
@@ -23,14 +22,7 @@ pub trait Contestant {
 }
 
 /// The servers, in the order of the tables.
-pub const SERVERS: [&str; 6] = [
-    "caudal",
-    "caudal-core",
-    "floor",
-    "value",
-    "jsonrpsee",
-    "jsonrpsee-server",
-];
+pub const SERVERS: [&str; 4] = ["caudal", "caudal-core", "floor", "jsonrpsee"];
 
 /// The decoders, and the messages they decode.
 pub const DECODERS: [&str; 2] = ["sonic-rs", "caudal-scan"];
@@ -44,9 +36,7 @@ pub fn named(name: &str) -> Option<Box<dyn Contestant>> {
         "caudal" | "router" => Box::new(router::Server::default()),
         "caudal-core" => Box::new(codec::Server::default()),
         "floor" => Box::new(floor::Server),
-        "value" => Box::new(value::Server),
-        "jsonrpsee" => Box::new(jsonrpsee::Module::new()),
-        "jsonrpsee-server" => Box::new(jsonrpsee::Server::new()),
+        "jsonrpsee" => Box::new(jsonrpsee::Server::new()),
         "caudal-scan" => Box::new(codec::Decoder::default()),
         "sonic-rs" => Box::new(sonic::Decoder),
         "encode-reply" => Box::new(encode::Reply),
@@ -72,12 +62,6 @@ fn counted(name: &str) -> Option<Box<dyn Contestant>> {
     })
 }
 
-/// Returns whether `name` can take `message`: `raw_json_request` knows no batches.
-#[must_use]
-pub fn takes(name: &str, message: &Message) -> bool {
-    !(name == "jsonrpsee" && message.name == "batch-100")
-}
-
 /// Lets a contestant take `message` so many times.
 pub fn run(contestant: &mut dyn Contestant, message: &Message, times: u32, out: &mut Vec<u8>) {
     for _ in 0..times {
@@ -93,7 +77,7 @@ pub fn run(contestant: &mut dyn Contestant, message: &Message, times: u32, out: 
 /// Says who answered what.
 pub fn check(messages: &[Message]) -> Result<(), String> {
     for message in messages {
-        for name in SERVERS.into_iter().filter(|name| takes(name, message)) {
+        for name in SERVERS {
             let mut out = Vec::new();
             let mut server = named(name).ok_or("a server without a name")?;
             server.take(&message.bytes, &mut out);
