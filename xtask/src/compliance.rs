@@ -238,10 +238,10 @@ mod tests {
             assert!(number(orders, &["caudal", connections], "calls/s") > 10_000.0);
         }
         let held = |wanted: [&str; 2]| {
-            let targets = rows("### The peer");
+            let targets = rows("## Targets");
             let mut targets = targets.into_iter();
             let row = targets.find(|cells| cells.starts_with(&wanted));
-            assert_eq!(row.expect("a row of this name")[5], "yes", "{wanted:?}");
+            assert_eq!(row.expect("a row of this name")[4], "yes", "{wanted:?}");
         };
         let two = "two connections, two cores";
         held([two, "calls/s, × one connection"]);
