@@ -9,6 +9,10 @@ mod child;
 mod stdio;
 mod stream;
 pub(crate) mod tcp;
+#[cfg(unix)]
+mod unix;
+#[cfg(not(unix))]
+#[path = "no_unix.rs"]
 mod unix;
 
 use std::io;
@@ -20,8 +24,7 @@ use caudal_core::{CallError, CloseReason, FrameError, Framing, RequestId};
 
 use crate::connection::incomplete::Share;
 
-pub(crate) use child::GRACE;
-pub use child::{Child, ExitError, Stderr};
+pub use child::{Child, ChildOptions, ExitError, Stderr};
 pub use stdio::{Stdio, stdio};
 pub use stream::Stream;
 pub(crate) use tcp::connect as tcp_connect;
