@@ -2,7 +2,6 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::os::unix::fs::FileTypeExt as _;
 
 use caudal::tls::TlsError;
 use caudal::transport::ExitError;
@@ -101,11 +100,18 @@ fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static str) {
 }
 
 /// Returns true if there is a file at the path, and it is no socket.
+#[cfg(unix)]
 fn is_no_socket(endpoint: &Endpoint) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
     let Address::Unix { path } = endpoint.address() else {
         return false;
     };
     std::fs::metadata(path).is_ok_and(|file| !file.file_type().is_socket())
+}
+
+#[cfg(not(unix))]
+fn is_no_socket(_: &Endpoint) -> bool {
+    false
 }
 
 /// Returns true if the path of a program names a directory.

@@ -15,11 +15,12 @@ use crate::support::wire::Wire;
 use crate::support::{Log, eventually, within};
 
 /// Addresses of all kinds of connections.
-const CONNECTIONS: [&str; 5] = [
+const CONNECTIONS: &[&str] = &[
     "tcp://127.0.0.1:0",
     "ws://127.0.0.1:0/rpc",
     "http://127.0.0.1:0/rpc#sse",
     "http://127.0.0.1:0/rpc#poll",
+    #[cfg(unix)]
     "unix:",
 ];
 

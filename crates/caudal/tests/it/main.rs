@@ -1,6 +1,7 @@
 //! The tests of caudal that share a process.
 
 mod bounds;
+mod children;
 mod dispatch;
 mod fairness;
 mod hooks;
@@ -17,6 +18,7 @@ mod peer;
 mod reconnect;
 mod server;
 mod sessions;
+#[cfg(unix)]
 mod stdio;
 mod support;
 mod tls;

@@ -10,8 +10,9 @@ use std::any::Any;
 use std::error::Error as _;
 use std::fmt::Write as _;
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -25,7 +26,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 
 use crate::support::program::conformance;
 use crate::support::{eventually, within};
@@ -43,7 +46,13 @@ use Kind::{Child, Memory, Tcp, Unix};
 
 /// Every transport with both framings.
 fn everywhere() -> Vec<(Kind, Framing)> {
-    let kinds = [Tcp, Unix, Memory, Child];
+    let kinds = [
+        Tcp,
+        #[cfg(unix)]
+        Unix,
+        Memory,
+        Child,
+    ];
     let both = |kind| [(kind, Framing::Line), (kind, Framing::Header)];
     kinds.into_iter().flat_map(both).collect()
 }
@@ -187,13 +196,17 @@ impl Raw {
             Tcp | Unix => {
                 let (endpoint, scratch) = listen(kind, framing);
                 let server = serve(endpoint, methods()).await.unwrap();
-                let halves: Halves = if kind == Unix {
-                    let socket = UnixStream::connect(scratch.socket()).await.unwrap();
-                    let (input, output) = socket.into_split();
-                    (Box::new(input), Box::new(output))
-                } else {
-                    let (input, output) = tcp(&server).await.into_split();
-                    (Box::new(input), Box::new(output))
+                let halves: Halves = match kind {
+                    #[cfg(unix)]
+                    Unix => {
+                        let socket = UnixStream::connect(scratch.socket()).await.unwrap();
+                        let (input, output) = socket.into_split();
+                        (Box::new(input), Box::new(output))
+                    }
+                    _ => {
+                        let (input, output) = tcp(&server).await.into_split();
+                        (Box::new(input), Box::new(output))
+                    }
                 };
                 (halves, Box::new((server, scratch)))
             }
@@ -739,13 +752,16 @@ async fn a_peer_knows_who_is_at_the_other_end() {
     assert!(seen.starts_with("127.0.0.1:") && seen != listens, "{seen}");
     assert_eq!(server.peers()[0].remote(), Some(&*seen));
 
-    let scratch = Scratch::new();
-    let server = serve(Endpoint::unix(scratch.socket()), methods())
-        .await
-        .unwrap();
-    let peer = connect(server.endpoint()).await.unwrap();
-    let path = format!("unix:{}", scratch.socket().display());
-    assert_eq!(peer.remote(), Some(&*path));
+    #[cfg(unix)]
+    {
+        let scratch = Scratch::new();
+        let server = serve(Endpoint::unix(scratch.socket()), methods())
+            .await
+            .unwrap();
+        let peer = connect(server.endpoint()).await.unwrap();
+        let path = format!("unix:{}", scratch.socket().display());
+        assert_eq!(peer.remote(), Some(&*path));
+    }
     let (one, _other) = Peer::pair(Router::new(), Router::new());
     assert_eq!(one.remote(), Some("memory"));
 }
@@ -772,10 +788,12 @@ async fn ipv6_and_names_are_served_too() {
 
 // ---- Unix sockets ----
 
-fn mode(path: &Path) -> u32 {
+#[cfg(unix)]
+fn mode(path: &std::path::Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_unix_socket_is_for_its_user_alone_and_gone_after_shutdown() {
     let scratch = Scratch::new();
@@ -792,6 +810,7 @@ async fn a_unix_socket_is_for_its_user_alone_and_gone_after_shutdown() {
     assert!(connect(Endpoint::unix(&path)).await.is_err());
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_path_is_free_as_soon_as_shutdown_returns() {
     let scratch = Scratch::new();
@@ -814,6 +833,7 @@ async fn a_port_is_free_as_soon_as_shutdown_returns() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_stale_socket_is_replaced() {
     let scratch = Scratch::new();
@@ -826,6 +846,7 @@ async fn a_stale_socket_is_replaced() {
     assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_live_socket_is_not_replaced() {
     let scratch = Scratch::new();
@@ -848,6 +869,7 @@ async fn a_live_socket_is_not_replaced() {
     assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_path_that_another_server_has_taken_over_is_not_removed() {
     let scratch = Scratch::new();
@@ -861,6 +883,7 @@ async fn a_path_that_another_server_has_taken_over_is_not_removed() {
     assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_is_no_socket_is_not_replaced() {
     let scratch = Scratch::new();
@@ -890,6 +913,7 @@ async fn a_file_that_is_no_socket_is_not_replaced() {
     );
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_path_as_long_as_the_system_allows_is_served() {
     let scratch = Scratch::new();
@@ -905,6 +929,7 @@ async fn a_path_as_long_as_the_system_allows_is_served() {
     serve(Endpoint::unix(&path), methods()).await.unwrap();
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn what_an_earlier_process_left_behind_is_no_obstacle() {
     let scratch = Scratch::new();
@@ -916,6 +941,7 @@ async fn what_an_earlier_process_left_behind_is_no_obstacle() {
         .unwrap();
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_path_of_another_kind_is_not_worth_another_try() {
     let scratch = Scratch::new();
@@ -966,14 +992,17 @@ async fn a_closed_port_may_be_tried_again() {
     // As `main` prints it.
     assert_eq!(format!("{error:?}"), format!("{error}: {cause}"));
     assert!(error.is_recoverable());
-    let scratch = Scratch::new();
-    let error = connect(Endpoint::unix(scratch.socket())).await.unwrap_err();
-    assert!(matches!(error, Error::Connect { .. }) && error.is_recoverable());
-    assert!(
-        error
-            .to_string()
-            .ends_with("; start the server first, or mend the path")
-    );
+    #[cfg(unix)]
+    {
+        let scratch = Scratch::new();
+        let error = connect(Endpoint::unix(scratch.socket())).await.unwrap_err();
+        assert!(matches!(error, Error::Connect { .. }) && error.is_recoverable());
+        assert!(
+            error
+                .to_string()
+                .ends_with("; start the server first, or mend the path")
+        );
+    }
 }
 
 #[tokio::test]
@@ -1000,17 +1029,20 @@ async fn an_address_in_use_says_what_to_try() {
         )
     );
     assert!(error.is_recoverable());
-    let scratch = Scratch::new();
-    let first = serve(Endpoint::unix(scratch.socket()), methods())
-        .await
-        .unwrap();
-    let error = serve(first.endpoint(), methods()).await.unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .ends_with("; stop the other server, or choose another path")
-    );
-    assert!(error.is_recoverable());
+    #[cfg(unix)]
+    {
+        let scratch = Scratch::new();
+        let first = serve(Endpoint::unix(scratch.socket()), methods())
+            .await
+            .unwrap();
+        let error = serve(first.endpoint(), methods()).await.unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("; stop the other server, or choose another path")
+        );
+        assert!(error.is_recoverable());
+    }
 }
 
 /// Proves: A84, A86
@@ -1108,6 +1140,7 @@ async fn not_built_in() {
 }
 
 /// One that has bound the path, and does not listen yet, has not left it behind.
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 6)]
 async fn of_servers_that_start_at_once_on_a_path_one_has_it() {
     const SERVERS: usize = 6;
@@ -1138,16 +1171,19 @@ async fn of_servers_that_start_at_once_on_a_path_one_has_it() {
 }
 
 /// Who answers and hangs up has answered, though we find out by a write that fails.
+#[cfg(unix)]
 #[tokio::test]
 async fn answers_that_came_before_a_write_failed_are_heard() {
     answers_before_a_write_fails(false).await;
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn answers_that_came_before_a_write_failed_are_heard_in_a_shutdown() {
     answers_before_a_write_fails(true).await;
 }
 
+#[cfg(unix)]
 async fn answers_before_a_write_fails(shuts_down: bool) {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::sync::mpsc;
@@ -1197,7 +1233,12 @@ async fn answers_before_a_write_fails(shuts_down: bool) {
 /// A socket that is closed while something is unread is reset.
 #[tokio::test]
 async fn what_a_server_said_last_is_heard_though_its_client_was_speaking() {
-    for kind in [Tcp, Unix] {
+    let kinds = [
+        Tcp,
+        #[cfg(unix)]
+        Unix,
+    ];
+    for kind in kinds {
         let (endpoint, _scratch) = listen(kind, Framing::Line);
         let server = serve(endpoint, Router::new()).await.unwrap();
         let heard = Arc::new(AtomicUsize::new(0));

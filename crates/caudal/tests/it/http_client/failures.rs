@@ -21,6 +21,17 @@ enum Kind {
 
 use Kind::*;
 
+/// Every transport.
+const ALL: &[Kind] = &[
+    Tcp,
+    #[cfg(unix)]
+    Unix,
+    WebSocket,
+    Post,
+    Sse,
+    Polling,
+];
+
 /// A server, and what its address has to be kept for.
 struct Served {
     server: Server,
@@ -90,7 +101,7 @@ async fn within<F: Future>(work: F) -> F::Output {
 
 #[tokio::test]
 async fn an_answer_that_is_too_large_is_too_large_everywhere() {
-    for kind in [Tcp, Unix, WebSocket, Post, Sse, Polling] {
+    for &kind in ALL {
         let router = Router::new().method("large", || Ok("x".repeat(3_000_000)));
         let (_served, peer) = pair(kind, router).await;
         let error = within(call(&peer, "large")).await.unwrap().unwrap_err();
@@ -105,7 +116,10 @@ async fn an_answer_that_is_too_large_is_too_large_everywhere() {
 
 #[tokio::test]
 async fn a_call_whose_connection_is_lost_is_closed_everywhere() {
-    for kind in [Tcp, Unix, WebSocket] {
+    for &kind in ALL
+        .iter()
+        .filter(|kind| matches!(kind, Tcp | Unix | WebSocket))
+    {
         let (entered, mut running) = mpsc::unbounded_channel();
         let router = Router::new().method("wait", move || {
             entered.send(()).unwrap();
@@ -140,7 +154,7 @@ async fn a_call_whose_connection_is_lost_is_closed_everywhere() {
 
 #[tokio::test]
 async fn a_call_that_reaches_no_server_is_not_sent_everywhere() {
-    for kind in [Tcp, Unix, WebSocket, Post, Sse, Polling] {
+    for &kind in ALL {
         let (served, peer) = pair(kind, Router::new()).await;
         served.server.shutdown(Duration::from_secs(5)).await;
         within(served.server.wait()).await;
@@ -216,7 +230,7 @@ async fn a_response_that_is_no_answer_is_unexpected_everywhere() {
 
 #[tokio::test]
 async fn an_error_of_the_server_keeps_its_code_whatever_it_is() {
-    for kind in [Tcp, Unix, WebSocket, Post, Sse, Polling] {
+    for &kind in ALL {
         let router = Router::new().method("fail", |(code,): (i64,)| {
             Err::<(), _>(caudal::JsonRpcError::new(code, "mine"))
         });
