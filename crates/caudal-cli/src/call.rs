@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use caudal::transport::ChildOptions;
 use caudal::{Address, CallError, Config, Endpoint, EndpointError, Peer, RawValue};
 use tokio::sync::mpsc;
 
@@ -59,14 +60,16 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
 
     let started = Instant::now();
     let limit = Limit::new(call.timeout)?;
-    let mut connect = caudal::connect(&target.endpoint)
+    let mut child = ChildOptions::default().end_with_parent(true);
+    if call.notify {
+        // Only the exit of a program shows that it has handled the notification.
+        child = child.grace(call.timeout);
+    }
+    let connect = caudal::connect(&target.endpoint)
         .config(config)
         .http(options)
+        .child(child)
         .timeout(call.timeout);
-    if call.notify {
-        // Nothing but its end says that a program has done what it was told.
-        connect = connect.grace(call.timeout);
-    }
     let peer = connect.await.map_err(|error| not_connected(&error))?;
     let left = call.timeout.saturating_sub(started.elapsed());
     // Zero would be for ever.

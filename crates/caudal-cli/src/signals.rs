@@ -6,7 +6,6 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::exit::{Exit, Failure};
@@ -14,7 +13,7 @@ use crate::exit::{Exit, Failure};
 /// Time that the program has to react to a signal or timeout; then it is taken to hang.
 pub(crate) const HANGS: Duration = Duration::from_secs(1);
 
-/// Receiver of Ctrl-C and SIGTERM, from the moment it is made.
+/// Receiver of Ctrl-C and SIGTERM, or of the end of the console on Windows, from the moment it is made.
 ///
 /// A separate thread waits for the signals. If the program does not take one in time,
 /// because it hangs in a write that is not read, the thread ends the program.
@@ -40,15 +39,11 @@ impl Signals {
 fn watch(sender: mpsc::UnboundedSender<oneshot::Sender<()>>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let entered = runtime.enter();
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupts = Interrupts::new()?;
     drop(entered);
     let watch = async move {
         loop {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
+            interrupts.next().await;
             let (take, taken) = oneshot::channel();
             let _ = sender.send(take);
             if !matches!(tokio::time::timeout(HANGS, taken).await, Ok(Ok(()))) {
@@ -59,6 +54,55 @@ fn watch(sender: mpsc::UnboundedSender<oneshot::Sender<()>>) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("signals".to_owned());
     thread.spawn(move || runtime.block_on(watch))?;
     Ok(())
+}
+
+/// SIGINT and SIGTERM.
+#[cfg(unix)]
+struct Interrupts {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Interrupts {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Ctrl-C, and the end of the console.
+#[cfg(windows)]
+struct Interrupts {
+    interrupt: tokio::signal::windows::CtrlC,
+    close: tokio::signal::windows::CtrlClose,
+}
+
+#[cfg(windows)]
+impl Interrupts {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: tokio::signal::windows::ctrl_c()?,
+            close: tokio::signal::windows::ctrl_close()?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.close.recv() => {}
+        }
+    }
 }
 
 /// Time limit for the program; dropping it removes the limit.

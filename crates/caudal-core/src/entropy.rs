@@ -2,7 +2,8 @@
 //!
 //! The SipHash of a counter under a random key of the process, which `RandomState` gets
 //! from the operating system. Good enough for ids that must not collide; not for keys or
-//! tokens.
+//! tokens. On `wasm32-unknown-unknown` there is no operating system: the key depends on
+//! addresses alone, and the counter keeps the ids of one instance apart.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;

@@ -76,6 +76,12 @@
 //! [`JsonRpcError`] is sent to the other side; all other errors are local. See
 //! [`mod@error`].
 //!
+//! # WebAssembly
+//! The crate builds for `wasm32-unknown-unknown`, whose standard library has neither a clock
+//! nor random numbers. So calls in [`Pending`] have no deadline there. Random ids
+//! ([`IdFormat::Uuid`], [`CorrelationId`]) differ from each other within one instance of the
+//! module, and may repeat in the next one.
+//!
 //! # Stability
 //! Types that may grow are `#[non_exhaustive]`. The types of `serde`,
 //! `serde_json` and `bytes` are part of the API, and those of no other crate.

@@ -21,7 +21,7 @@ use crate::peer::{Backoff, Gap};
 use crate::router::Router;
 use crate::router::handler::BoxFuture;
 use crate::router::routes::Routes;
-use crate::transport::Transport;
+use crate::transport::{ChildOptions, Transport};
 
 /// Connects to an [`Endpoint`], or to its text.
 ///
@@ -40,7 +40,7 @@ where
         router: Routes::default(),
         config: Config::default(),
         timeout: Some(Duration::from_secs(10)),
-        grace: transport::GRACE,
+        child: ChildOptions::default(),
         backoff: None,
         on_reconnect: None,
         #[cfg(feature = "http")]
@@ -57,7 +57,7 @@ pub struct Connect {
     router: Routes,
     config: Config,
     timeout: Option<Duration>,
-    grace: Duration,
+    child: ChildOptions,
     backoff: Option<Backoff>,
     on_reconnect: Option<OnReconnect>,
     #[cfg(feature = "http")]
@@ -100,10 +100,11 @@ impl Connect {
         self
     }
 
-    /// Sets the time that a program has to exit after the connection is closed; see
-    /// [`Child::grace`](crate::transport::Child::grace).
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
+    /// Sets the options of a program that is started for a `cmd:` endpoint. Its framing and
+    /// [`max_message`](ChildOptions::max_message) are ignored: the framing is that of the
+    /// endpoint, and the limit that of [`config`](Self::config).
+    pub fn child(mut self, options: ChildOptions) -> Self {
+        self.child = options;
         self
     }
 
@@ -159,7 +160,7 @@ impl IntoFuture for Connect {
             let dial = Arc::new(Dial {
                 endpoint,
                 timeout: self.timeout,
-                grace: self.grace,
+                child: self.child,
                 config: Arc::clone(&config),
                 #[cfg(feature = "http")]
                 http: self.http,
@@ -192,7 +193,7 @@ impl fmt::Debug for Connect {
 struct Dial {
     endpoint: Endpoint,
     timeout: Option<Duration>,
-    grace: Duration,
+    child: ChildOptions,
     config: Arc<Config>,
     #[cfg(feature = "http")]
     http: http::ClientOptions,
@@ -225,9 +226,9 @@ async fn open(dial: Arc<Dial>) -> Result<Box<dyn Transport>, Error> {
             Address::Command { program, args } => {
                 let mut command = std::process::Command::new(program);
                 command.args(args);
-                let stderr = transport::Stderr::Inherit;
-                let child = transport::Child::spawn(command, stderr, framing, max_message)?;
-                Box::new(child.grace(dial.grace))
+                let options = dial.child.clone();
+                let options = options.framing(framing).max_message(max_message);
+                Box::new(transport::Child::spawn(command, options)?)
             }
             Address::Stdio => Box::new(transport::stdio(framing, max_message)?),
             _ => return Err(None),

@@ -62,7 +62,7 @@
 //! let peer = caudal::connect("cmd:my-plugin --fast").await?;
 //! # let _ = peer; Ok(()) }
 //! ```
-//! While it serves, stdout belongs to the connection: a stray `println!` goes to
+//! While it serves, stdout belongs to the connection. On Unix, a stray `println!` goes to
 //! stderr and cannot corrupt the stream.
 //!
 //! # Addresses
@@ -204,12 +204,12 @@
 //! # Stability
 //! Types that may grow are `#[non_exhaustive]`. The types of `serde`, `serde_json`,
 //! `bytes`, `tokio`'s I/O traits, tower's `Layer` and `Service` and those of `http` are
-//! part of the API; no other crate's are. It runs on tokio, on Unix.
-
-#[cfg(not(unix))]
-compile_error!(
-    "caudal runs on Unix: its transports need descriptors, process groups and Unix sockets"
-);
+//! part of the API; no other crate's are.
+//!
+//! # Platforms
+//! It runs on tokio, on Unix and Windows. Windows has no Unix sockets, no SIGTERM for
+//! [child processes](transport::Child), and no protection of [stdout](transport::stdio) from
+//! a stray `println!`. It was tested with wine, not on Windows itself.
 
 mod call;
 mod config;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::support::LIMIT;
 use crate::support::example;
 use crate::support::real::{installed, not_counted, python, root, run, script, soon, text};
-use caudal::transport::{Child, ExitError, Stderr};
+use caudal::transport::{Child, ChildOptions, ExitError, Stderr};
 use caudal::{
     CallError, CloseReason, Config, Context, Dialect, Direction, Endpoint, Framing, Peer, Router,
 };
@@ -273,8 +273,11 @@ fn vscode() -> Option<(Peer, mpsc::UnboundedReceiver<Value>, Received)> {
         .arg(root().join("tests/real/vscode_peer.js"))
         .env("NODE_PATH", root().join("target/real/node_modules"));
     let (config, received) = tapped(speaking(Dialect::lsp()));
-    let limit = config.policy.max_message;
-    let child = Child::spawn(command, Stderr::Capture, Framing::Header, limit).unwrap();
+    let options = ChildOptions::default()
+        .stderr(Stderr::Capture)
+        .framing(Framing::Header)
+        .max_message(config.policy.max_message);
+    let child = Child::spawn(command, options).unwrap();
     Some((Peer::start_with(child, router, config), progress, received))
 }
 

@@ -1,7 +1,6 @@
 //! Sorts the error of a connection: the kind of a failure, and a remedy.
 
 use std::io;
-use std::os::unix::fs::FileTypeExt as _;
 
 use caudal::tls::TlsError;
 use caudal::{Address, Endpoint, StatusError};
@@ -73,11 +72,18 @@ pub(super) fn sort(endpoint: &Endpoint, cause: &io::Error) -> (Exit, &'static st
 }
 
 /// Returns true if there is a file at the path, and it is no socket.
+#[cfg(unix)]
 fn is_no_socket(endpoint: &Endpoint) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
     let Address::Unix { path } = endpoint.address() else {
         return false;
     };
     std::fs::metadata(path).is_ok_and(|file| !file.file_type().is_socket())
+}
+
+#[cfg(not(unix))]
+fn is_no_socket(_: &Endpoint) -> bool {
+    false
 }
 
 /// Returns true if the path of a program names a directory.

@@ -12,9 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::Transport;
 use super::stream::Stream;
-use super::tcp;
-#[cfg(unix)]
-use super::unix;
+use super::{tcp, unix};
 use crate::connection::incomplete::Share;
 
 /// A socket that listens already, for [`serve_on`](crate::serve_on) and
@@ -193,6 +191,11 @@ impl Listener {
         Ok(Self::Unix(unix::Listener::bind(path)?))
     }
 
+    #[cfg(not(unix))]
+    pub(crate) fn unix(_: &std::path::Path) -> io::Result<Self> {
+        Err(unix::unsupported())
+    }
+
     /// Address on which it listens, if it is a TCP socket.
     pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
         match self {
@@ -203,10 +206,10 @@ impl Listener {
     }
 
     /// Path on which it listens, if it is a Unix socket that has one.
-    #[cfg(unix)]
     pub(crate) fn path(&self) -> Option<&std::path::Path> {
         match self {
             Self::Tcp(_) => None,
+            #[cfg(unix)]
             Self::Unix(listener) => listener.path(),
         }
     }

@@ -10,6 +10,10 @@ mod listener;
 mod stdio;
 mod stream;
 pub(crate) mod tcp;
+#[cfg(unix)]
+mod unix;
+#[cfg(not(unix))]
+#[path = "no_unix.rs"]
 mod unix;
 
 use std::io;
@@ -19,8 +23,7 @@ use std::time::Duration;
 pub use bytes::BytesMut;
 use caudal_core::{CallError, CloseReason, FrameError, Framing, RequestId};
 
-pub(crate) use child::GRACE;
-pub use child::{Child, ExitError, Stderr};
+pub use child::{Child, ChildOptions, ExitError, Stderr};
 pub use listener::{AcceptedStream, BoundListener};
 pub(crate) use listener::{Listener, Socket, accept_failed};
 pub use stdio::{Stdio, stdio};

@@ -1,6 +1,7 @@
 //! The tests of caudal that share a process.
 
 mod bounds;
+mod children;
 mod dispatch;
 mod fairness;
 mod hooks;
@@ -9,6 +10,7 @@ mod http;
 mod http2;
 mod http_client;
 mod incomplete;
+#[cfg(unix)]
 mod listeners;
 mod metrics;
 mod observe;
@@ -19,6 +21,7 @@ mod reconnect;
 mod same_bytes;
 mod server;
 mod sessions;
+#[cfg(unix)]
 mod stdio;
 mod support;
 mod tls;

@@ -202,8 +202,13 @@ async fn lost(puppet: &mut Puppet) -> (Peer, mpsc::UnboundedReceiver<Gap>) {
 /// Proves: A85, A100, A55
 #[tokio::test]
 async fn a_client_comes_back_to_a_server_that_was_restarted() {
-    let path = std::env::temp_dir().join(format!("caudal-again-{}", std::process::id()));
-    for endpoint in [Endpoint::tcp("127.0.0.1", 0), Endpoint::unix(&path)] {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoints = [
+        Endpoint::tcp("127.0.0.1", 0),
+        #[cfg(unix)]
+        Endpoint::unix(directory.path().join("socket")),
+    ];
+    for endpoint in endpoints {
         println!("{endpoint}");
         let calls = Arc::default();
         let mut server = start(&endpoint, methods(&calls)).await;
@@ -228,7 +233,6 @@ async fn a_client_comes_back_to_a_server_that_was_restarted() {
         eventually("it has left", || server.connections() == 0).await;
         stop(server).await;
     }
-    let _ = std::fs::remove_file(path);
 }
 
 #[cfg(all(feature = "sse", feature = "polling"))]

@@ -20,10 +20,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use caudal::transport::{Child, ExitError, Stderr};
-use caudal::{
-    CallError, CloseReason, Config, Endpoint, Error, Framing, Peer, RawValue, Router, connect,
-};
+use caudal::transport::{Child, ChildOptions, ExitError, Stderr};
+use caudal::{CallError, CloseReason, Config, Endpoint, Error, Peer, RawValue, Router, connect};
 use rustix::fs::{OFlags, fcntl_getfl};
 use serde_json::{Value, json};
 
@@ -355,8 +353,12 @@ fn shell(script: &str) -> Command {
     command
 }
 
-fn spawn(script: &str, stderr: Stderr) -> Child {
-    Child::spawn(shell(script), stderr, Framing::Line, 1 << 20).unwrap()
+fn spawn(script: &str, options: ChildOptions) -> Child {
+    Child::spawn(shell(script), options).unwrap()
+}
+
+fn options() -> ChildOptions {
+    ChildOptions::default()
 }
 
 fn echo() -> Router {
@@ -439,8 +441,8 @@ async fn a_child_that_reads_no_more_says_why_in_the_end() {
 
 #[tokio::test]
 async fn a_call_to_a_child_that_reads_no_more_and_lives_on_fails() {
-    let deaf = connect("cmd:sh -c 'exec 0<&-; sleep 60'");
-    let peer = deaf.grace(ms(100)).await.unwrap();
+    let connecting = connect("cmd:sh -c 'exec 0<&-; sleep 60'");
+    let peer = connecting.child(options().grace(ms(100))).await.unwrap();
     tokio::time::sleep(ms(100)).await;
     let call = peer.call::<()>("x", ()).timeout(None);
     let error = within(call).await.unwrap_err();
@@ -460,7 +462,7 @@ async fn a_child_that_ends_with_answers_due_is_noticed() {
     let script = r#"for n in 1 2 3 4 5 6 7 8 9; do
         echo "{\"jsonrpc\":\"2.0\",\"id\":$n,\"method\":\"big\"}"
     done; sleep 0.3; exit 4"#;
-    let peer = Peer::start_with(spawn(script, Stderr::Inherit), router, config);
+    let peer = Peer::start_with(spawn(script, options()), router, config);
     let reason = within(peer.closed()).await;
     let why = reason.source().unwrap().to_string();
     assert_eq!(why, "`sh` ended: exit status: 4");
@@ -480,7 +482,7 @@ async fn what_a_child_said_before_it_ended_is_served() {
             }
         });
         let script = r#"for n in 1 2 3; do echo '{"jsonrpc":"2.0","method":"log"}'; done"#;
-        let child = spawn(script, Stderr::Inherit);
+        let child = spawn(script, options());
         // It has ended by then.
         tokio::time::sleep(ms(100)).await;
         let peer = Peer::start(child, router);
@@ -512,7 +514,7 @@ async fn what_a_child_never_took_does_not_count_as_sent() {
 async fn the_last_words_of_a_child_are_in_the_reason() {
     let child = spawn(
         "echo one >&2; echo two >&2; sleep 0.2; exit 3",
-        Stderr::Capture,
+        options().stderr(Stderr::Capture),
     );
     let peer = Peer::start(child, Router::new());
     let reason = within(peer.closed()).await;
@@ -522,14 +524,20 @@ async fn the_last_words_of_a_child_are_in_the_reason() {
         "`sh` ended: exit status: 3; it said: one\ntwo"
     );
     // Only the last 8 KiB are kept.
-    let child = spawn("seq 100000 >&2; sleep 0.2; exit 3", Stderr::Capture);
+    let child = spawn(
+        "seq 100000 >&2; sleep 0.2; exit 3",
+        options().stderr(Stderr::Capture),
+    );
     let reason = within(Peer::start(child, Router::new()).closed()).await;
     let said = &exit(&reason).stderr;
     assert!(
         said.len() == 8 << 10 && said.ends_with("99999\n100000\n"),
         "{said}"
     );
-    let child = spawn("echo one >&2; sleep 0.2; exit 3", Stderr::Discard);
+    let child = spawn(
+        "echo one >&2; sleep 0.2; exit 3",
+        options().stderr(Stderr::Discard),
+    );
     let reason = within(Peer::start(child, Router::new()).closed()).await;
     assert_eq!(exit(&reason).stderr, "");
 }
@@ -537,7 +545,10 @@ async fn the_last_words_of_a_child_are_in_the_reason() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_words_are_not_lost_when_a_child_ends_right_after() {
     for n in 0..100 {
-        let child = spawn("seq 1000 >&2; echo why >&2; exit 3", Stderr::Capture);
+        let child = spawn(
+            "seq 1000 >&2; echo why >&2; exit 3",
+            options().stderr(Stderr::Capture),
+        );
         let peer = Peer::start(child, Router::new());
         let reason = within(peer.closed()).await;
         let said = &exit(&reason).stderr;
@@ -548,7 +559,7 @@ async fn the_last_words_are_not_lost_when_a_child_ends_right_after() {
 #[tokio::test]
 async fn a_stray_line_of_a_child_does_not_end_the_connection() {
     let script = "echo 'Starting up...'; echo; echo '[warn] x'; exec cat";
-    let peer = Peer::start(spawn(script, Stderr::Inherit), echo());
+    let peer = Peer::start(spawn(script, options()), echo());
     for n in 0..3 {
         let back: Value = within(peer.call("echo", (n,))).await.unwrap();
         assert_eq!(back, json!([n]));
@@ -588,8 +599,9 @@ async fn a_program_that_cannot_be_started_is_a_clear_error() {
 #[tokio::test]
 async fn a_child_ends_with_its_last_handle_and_so_does_what_it_has_started() {
     let scratch = Scratch::new();
-    let child = spawn(&family(&scratch, "exec cat"), Stderr::Inherit);
-    let peer = Peer::start(child.grace(Duration::from_secs(600)), echo());
+    let options = options().grace(Duration::from_secs(600));
+    let child = spawn(&family(&scratch, "exec cat"), options);
+    let peer = Peer::start(child, echo());
     let pids = members(&scratch).await;
     let _: Value = within(peer.call("echo", (1,))).await.unwrap();
     drop(peer);
@@ -608,9 +620,8 @@ async fn a_transport_that_is_dropped_kills_the_whole_group_at_once() {
     let scratch = Scratch::new();
     let child = spawn(
         &family(&scratch, "trap '' TERM; while :; do sleep 1; done"),
-        Stderr::Inherit,
-    )
-    .grace(Duration::from_secs(600));
+        options().grace(Duration::from_secs(600)),
+    );
     let id = child.id().unwrap();
     let pids = members(&scratch).await;
     assert_eq!(pids[0], id);
@@ -624,12 +635,38 @@ fn a_runtime_that_is_dropped_kills_the_whole_group() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (peer, pids) = runtime.block_on(async {
         let script = family(&scratch, "trap '' TERM; while :; do sleep 1; done");
-        let peer = Peer::start(spawn(&script, Stderr::Inherit), Router::new());
+        let peer = Peer::start(spawn(&script, options()), Router::new());
         (peer, members(&scratch).await)
     });
     drop(runtime);
     eventually_blocking("all are gone", || !pids.iter().any(|pid| is_alive(*pid)));
     drop(peer);
+}
+
+/// Process ids of the shells that wait for the end of this process beside a child.
+fn watching_shells(child: u32) -> Vec<u32> {
+    let arguments = format!("\0caudal\0{child}\0");
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let entry = entry.unwrap();
+        entry.file_name().to_str()?.parse().ok()
+    });
+    processes
+        .filter(|pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).ends_with(&arguments)
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_shell_waits_beside_a_child_only_if_that_is_asked_for() {
+    let alone = spawn("exec cat", options());
+    let watched = spawn("exec cat", options().end_with_parent(true));
+    let id = watched.id().unwrap();
+    eventually("it waits", || watching_shells(id).len() == 1).await;
+    assert!(watching_shells(alone.id().unwrap()).is_empty());
+    drop(watched);
+    eventually("it is gone", || watching_shells(id).is_empty()).await;
 }
 
 /// What others wait for is not kept by the shell that waits beside a child.
@@ -640,7 +677,13 @@ fn what_a_process_has_inherited_is_free_when_it_is_killed() {
     if std::env::var_os(CALLS).is_some() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         return runtime.block_on(async {
-            let peer = Peer::start(spawn("exec cat", Stderr::Discard), Router::new());
+            let peer = Peer::start(
+                spawn(
+                    "exec cat",
+                    options().stderr(Stderr::Discard).end_with_parent(true),
+                ),
+                Router::new(),
+            );
             peer.call::<()>("x", ()).await.unwrap_err();
             eprintln!("it runs");
             std::future::pending().await
@@ -671,10 +714,7 @@ async fn a_child_that_goes_on_without_input_is_made_to_end() {
     let stubborn = format!("trap '' TERM; {loops}");
     for (rest, signal) in [(loops, 15), (&*stubborn, 9)] {
         let scratch = Scratch::new();
-        let peer = Peer::start(
-            spawn(&family(&scratch, rest), Stderr::Inherit),
-            Router::new(),
-        );
+        let peer = Peer::start(spawn(&family(&scratch, rest), options()), Router::new());
         let pids = members(&scratch).await;
         peer.close();
         // Callers do not wait for that.
@@ -690,7 +730,7 @@ async fn a_child_that_goes_on_without_input_is_made_to_end() {
 #[tokio::test]
 async fn a_child_whose_own_child_keeps_its_output_open_has_ended_all_the_same() {
     let scratch = Scratch::new();
-    let child = spawn(&family(&scratch, "sleep 0.3; exit 3"), Stderr::Inherit);
+    let child = spawn(&family(&scratch, "sleep 0.3; exit 3"), options());
     let peer = Peer::start(child, Router::new());
     let pids = members(&scratch).await;
     let reason = within(peer.closed()).await;
@@ -719,7 +759,7 @@ async fn a_child_that_closes_its_output_is_made_to_end() {
 async fn a_child_may_speak_until_it_ends() {
     // More than a pipe holds: who writes it where nobody reads dies, or waits for ever.
     let script = "cat >/dev/null; head -c 1000000 /dev/zero || exit 3; exit 7";
-    let peer = Peer::start(spawn(script, Stderr::Inherit), Router::new());
+    let peer = Peer::start(spawn(script, options()), Router::new());
     peer.close();
     let reason = within(peer.closed()).await;
     assert_eq!(exit(&reason).status.code(), Some(7));
@@ -728,14 +768,17 @@ async fn a_child_may_speak_until_it_ends() {
 #[tokio::test]
 async fn a_child_may_be_given_longer_to_end() {
     let slow = Endpoint::command("sh", ["-c", "cat >/dev/null; sleep 2.5; exit 7"]);
-    let peer = connect(slow).grace(Duration::from_secs(20)).await.unwrap();
+    let peer = connect(slow)
+        .child(options().grace(Duration::from_secs(20)))
+        .await
+        .unwrap();
     peer.close();
     let reason = within(peer.closed()).await;
     assert_eq!(exit(&reason).status.code(), Some(7));
     assert!(reason.is_local() && !exit(&reason).stopped);
 
     let late = Endpoint::command("sh", ["-c", "cat >/dev/null; sleep 600"]);
-    let peer = connect(late).grace(ms(100)).await.unwrap();
+    let peer = connect(late).child(options().grace(ms(100))).await.unwrap();
     peer.close();
     let reason = within(peer.closed()).await;
     assert!(exit(&reason).stopped);
@@ -751,7 +794,7 @@ async fn a_child_gets_its_arguments_environment_and_directory() {
         .args(["name", "an argument"])
         .env("WORD", "a word")
         .current_dir("/");
-    let child = Child::spawn(command, Stderr::Inherit, Framing::Line, 1 << 20).unwrap();
+    let child = Child::spawn(command, options()).unwrap();
     let peer = Peer::start(child, Router::new());
     let told: (String, String, String) = within(peer.call("x", (1,))).await.unwrap();
     assert_eq!(

@@ -10,8 +10,8 @@ use std::any::Any;
 use std::error::Error as _;
 use std::fmt::Write as _;
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -25,7 +25,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 
 use crate::support::program::conformance;
 use crate::support::{Scratch, eventually, within};
@@ -43,7 +45,13 @@ use Kind::{Child, Memory, Tcp, Unix};
 
 /// Every transport with both framings.
 fn everywhere() -> Vec<(Kind, Framing)> {
-    let kinds = [Tcp, Unix, Memory, Child];
+    let kinds = [
+        Tcp,
+        #[cfg(unix)]
+        Unix,
+        Memory,
+        Child,
+    ];
     let both = |kind| [(kind, Framing::Line), (kind, Framing::Header)];
     kinds.into_iter().flat_map(both).collect()
 }
@@ -160,13 +168,17 @@ impl Raw {
             Tcp | Unix => {
                 let (endpoint, scratch) = listen(kind, framing);
                 let server = serve(endpoint, methods()).await.unwrap();
-                let halves: Halves = if kind == Unix {
-                    let socket = UnixStream::connect(scratch.file()).await.unwrap();
-                    let (input, output) = socket.into_split();
-                    (Box::new(input), Box::new(output))
-                } else {
-                    let (input, output) = tcp(&server).await.into_split();
-                    (Box::new(input), Box::new(output))
+                let halves: Halves = match kind {
+                    #[cfg(unix)]
+                    Unix => {
+                        let socket = UnixStream::connect(scratch.file()).await.unwrap();
+                        let (input, output) = socket.into_split();
+                        (Box::new(input), Box::new(output))
+                    }
+                    _ => {
+                        let (input, output) = tcp(&server).await.into_split();
+                        (Box::new(input), Box::new(output))
+                    }
                 };
                 (halves, Box::new((server, scratch)))
             }
@@ -712,13 +724,16 @@ async fn a_peer_knows_who_is_at_the_other_end() {
     assert!(seen.starts_with("127.0.0.1:") && seen != listens, "{seen}");
     assert_eq!(server.peers()[0].remote(), Some(&*seen));
 
-    let scratch = Scratch::new();
-    let server = serve(Endpoint::unix(scratch.file()), methods())
-        .await
-        .unwrap();
-    let peer = connect(server.endpoint()).await.unwrap();
-    let path = format!("unix:{}", scratch.file().display());
-    assert_eq!(peer.remote(), Some(&*path));
+    #[cfg(unix)]
+    {
+        let scratch = Scratch::new();
+        let server = serve(Endpoint::unix(scratch.file()), methods())
+            .await
+            .unwrap();
+        let peer = connect(server.endpoint()).await.unwrap();
+        let path = format!("unix:{}", scratch.file().display());
+        assert_eq!(peer.remote(), Some(&*path));
+    }
     let (one, _other) = Peer::pair(Router::new(), Router::new());
     assert_eq!(one.remote(), Some("memory"));
 }
@@ -745,10 +760,12 @@ async fn ipv6_and_names_are_served_too() {
 
 // ---- Unix sockets ----
 
-fn mode(path: &Path) -> u32 {
+#[cfg(unix)]
+fn mode(path: &std::path::Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_unix_socket_is_for_its_user_alone_and_gone_after_shutdown() {
     let scratch = Scratch::new();
@@ -765,6 +782,7 @@ async fn a_unix_socket_is_for_its_user_alone_and_gone_after_shutdown() {
     assert!(connect(Endpoint::unix(&path)).await.is_err());
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_path_is_free_as_soon_as_shutdown_returns() {
     let scratch = Scratch::new();
@@ -787,6 +805,7 @@ async fn a_port_is_free_as_soon_as_shutdown_returns() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_stale_socket_is_replaced() {
     let scratch = Scratch::new();
@@ -799,6 +818,7 @@ async fn a_stale_socket_is_replaced() {
     assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_live_socket_is_not_replaced() {
     let scratch = Scratch::new();
@@ -821,6 +841,7 @@ async fn a_live_socket_is_not_replaced() {
     assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_path_that_another_server_has_taken_over_is_not_removed() {
     let scratch = Scratch::new();
@@ -834,6 +855,7 @@ async fn a_path_that_another_server_has_taken_over_is_not_removed() {
     assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_is_no_socket_is_not_replaced() {
     let scratch = Scratch::new();
@@ -863,6 +885,7 @@ async fn a_file_that_is_no_socket_is_not_replaced() {
     );
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_path_as_long_as_the_system_allows_is_served() {
     let scratch = Scratch::new();
@@ -883,6 +906,7 @@ async fn a_path_as_long_as_the_system_allows_is_served() {
     serve(Endpoint::unix(&path), methods()).await.unwrap();
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn what_an_earlier_process_left_behind_is_no_obstacle() {
     let scratch = Scratch::new();
@@ -894,6 +918,7 @@ async fn what_an_earlier_process_left_behind_is_no_obstacle() {
         .unwrap();
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_path_of_another_kind_is_not_worth_another_try() {
     let scratch = Scratch::new();
@@ -944,14 +969,17 @@ async fn a_closed_port_may_be_tried_again() {
     // As `main` prints it.
     assert_eq!(format!("{error:?}"), format!("{error}: {cause}"));
     assert!(error.is_recoverable());
-    let scratch = Scratch::new();
-    let error = connect(Endpoint::unix(scratch.file())).await.unwrap_err();
-    assert!(matches!(error, Error::Connect { .. }) && error.is_recoverable());
-    assert!(
-        error
-            .to_string()
-            .ends_with("; start the server first, or mend the path")
-    );
+    #[cfg(unix)]
+    {
+        let scratch = Scratch::new();
+        let error = connect(Endpoint::unix(scratch.file())).await.unwrap_err();
+        assert!(matches!(error, Error::Connect { .. }) && error.is_recoverable());
+        assert!(
+            error
+                .to_string()
+                .ends_with("; start the server first, or mend the path")
+        );
+    }
 }
 
 #[tokio::test]
@@ -978,17 +1006,20 @@ async fn an_address_in_use_says_what_to_try() {
         )
     );
     assert!(error.is_recoverable());
-    let scratch = Scratch::new();
-    let first = serve(Endpoint::unix(scratch.file()), methods())
-        .await
-        .unwrap();
-    let error = serve(first.endpoint(), methods()).await.unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .ends_with("; stop the other server, or choose another path")
-    );
-    assert!(error.is_recoverable());
+    #[cfg(unix)]
+    {
+        let scratch = Scratch::new();
+        let first = serve(Endpoint::unix(scratch.file()), methods())
+            .await
+            .unwrap();
+        let error = serve(first.endpoint(), methods()).await.unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("; stop the other server, or choose another path")
+        );
+        assert!(error.is_recoverable());
+    }
 }
 
 /// Proves: A84, A86
@@ -1086,6 +1117,7 @@ async fn not_built_in() {
 }
 
 /// One that has bound the path, and does not listen yet, has not left it behind.
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 6)]
 async fn of_servers_that_start_at_once_on_a_path_one_has_it() {
     const SERVERS: usize = 6;
@@ -1119,16 +1151,19 @@ async fn of_servers_that_start_at_once_on_a_path_one_has_it() {
 }
 
 /// Who answers and hangs up has answered, though we find out by a write that fails.
+#[cfg(unix)]
 #[tokio::test]
 async fn answers_that_came_before_a_write_failed_are_heard() {
     answers_before_a_write_fails(false).await;
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn answers_that_came_before_a_write_failed_are_heard_in_a_shutdown() {
     answers_before_a_write_fails(true).await;
 }
 
+#[cfg(unix)]
 async fn answers_before_a_write_fails(shuts_down: bool) {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::sync::mpsc;
@@ -1178,7 +1213,12 @@ async fn answers_before_a_write_fails(shuts_down: bool) {
 /// A socket that is closed while something is unread is reset.
 #[tokio::test]
 async fn what_a_server_said_last_is_heard_though_its_client_was_speaking() {
-    for kind in [Tcp, Unix] {
+    let kinds = [
+        Tcp,
+        #[cfg(unix)]
+        Unix,
+    ];
+    for kind in kinds {
         let (endpoint, _scratch) = listen(kind, Framing::Line);
         let server = serve(endpoint, Router::new()).await.unwrap();
         let heard = Arc::new(AtomicUsize::new(0));

@@ -2,11 +2,13 @@
 //! replace the panic hook, or run the compiler.
 
 mod compile_errors;
+#[cfg(unix)]
 mod descriptors;
 mod incidents;
 mod panics;
 mod race;
 #[cfg(all(
+    unix,
     feature = "polling",
     feature = "sse",
     feature = "webhook",

@@ -22,6 +22,17 @@ enum Kind {
 
 use Kind::*;
 
+/// Every transport.
+const ALL: &[Kind] = &[
+    Tcp,
+    #[cfg(unix)]
+    Unix,
+    WebSocket,
+    Post,
+    Sse,
+    Polling,
+];
+
 /// A server, and what its address has to be kept for.
 struct Served {
     server: Server,
@@ -86,7 +97,7 @@ fn call(peer: &Peer, method: &'static str) -> JoinHandle<Result<String, CallErro
 
 #[tokio::test]
 async fn an_answer_that_is_too_large_is_too_large_everywhere() {
-    for kind in [Tcp, Unix, WebSocket, Post, Sse, Polling] {
+    for &kind in ALL {
         let router = Router::new().method("large", || Ok("x".repeat(3_000_000)));
         let (_served, peer) = pair(kind, router).await;
         let error = within(call(&peer, "large")).await.unwrap().unwrap_err();
@@ -101,7 +112,10 @@ async fn an_answer_that_is_too_large_is_too_large_everywhere() {
 
 #[tokio::test]
 async fn a_call_whose_connection_is_lost_is_closed_everywhere() {
-    for kind in [Tcp, Unix, WebSocket] {
+    for &kind in ALL
+        .iter()
+        .filter(|kind| matches!(kind, Tcp | Unix | WebSocket))
+    {
         let (entered, mut running) = mpsc::unbounded_channel();
         let router = Router::new().method("wait", move || {
             entered.send(()).unwrap();
@@ -136,7 +150,7 @@ async fn a_call_whose_connection_is_lost_is_closed_everywhere() {
 
 #[tokio::test]
 async fn a_call_that_reaches_no_server_is_not_sent_everywhere() {
-    for kind in [Tcp, Unix, WebSocket, Post, Sse, Polling] {
+    for &kind in ALL {
         let (served, peer) = pair(kind, Router::new()).await;
         served.server.shutdown(Duration::from_secs(5)).await;
         within(served.server.wait()).await;
@@ -212,7 +226,7 @@ async fn a_response_that_is_no_answer_is_unexpected_everywhere() {
 
 #[tokio::test]
 async fn an_error_of_the_server_keeps_its_code_whatever_it_is() {
-    for kind in [Tcp, Unix, WebSocket, Post, Sse, Polling] {
+    for &kind in ALL {
         let router = Router::new().method("fail", |(code,): (i64,)| {
             Err::<(), _>(caudal::JsonRpcError::new(code, "mine"))
         });

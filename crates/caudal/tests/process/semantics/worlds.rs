@@ -187,12 +187,9 @@ impl World {
                 client
             }
             Kind::Stdio => {
-                let child = caudal::transport::Child::spawn(
-                    child(self.settings),
-                    caudal::transport::Stderr::Inherit,
-                    caudal::Framing::Line,
-                    config.policy.max_message,
-                );
+                let options = caudal::transport::ChildOptions::default();
+                let options = options.max_message(config.policy.max_message);
+                let child = caudal::transport::Child::spawn(child(self.settings), options);
                 Peer::start_with(child.unwrap(), router, config)
             }
             Kind::Webhook => {

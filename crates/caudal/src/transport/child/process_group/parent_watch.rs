@@ -1,4 +1,4 @@
-//! Termination of a child when this process dies without dropping anything.
+//! Termination of a child when this process dies without dropping anything, on Unix.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use rustix::process::Pid;
 
-/// Waits until this process is gone, and then ends the group as [`Child`](super::Child) does
+/// Waits until this process is gone, and then ends the group as [`Child`](crate::transport::Child) does
 /// when a connection is closed: SIGTERM if it still runs after 2 s, and SIGKILL 2 s later.
 ///
 /// Inherited descriptors are closed, since other processes may wait for a lock or for the end
@@ -29,17 +29,18 @@ done"#;
 ///
 /// The kernel can do that only if the child asks for it between fork and exec. That needs
 /// `unsafe`, and covers the child but not the processes that it has started. So a separate
-/// shell waits on a pipe that only this process holds open. Dropping this value revokes it.
+/// shell waits on a pipe that only this process holds open. Dropping this value ends the
+/// shell, and the group goes on.
 #[derive(Debug)]
-pub(super) struct Will {
-    /// The pipe is its stdin. It is killed first and hears of no end then.
-    _executor: tokio::process::Child,
+pub(super) struct ParentWatch {
+    /// The pipe is its stdin. The shell is killed before the pipe is closed.
+    _shell: tokio::process::Child,
 }
 
-impl Will {
+impl ParentWatch {
     /// # Errors
     /// The shell cannot be started.
-    pub(super) fn of(group: Pid) -> io::Result<Self> {
+    pub(super) fn start(group: Pid) -> io::Result<Self> {
         let mut shell = std::process::Command::new("/bin/sh");
         let group = group.as_raw_nonzero().to_string();
         shell
@@ -52,7 +53,7 @@ impl Will {
             // What a terminal sends to this process is not meant for it.
             .process_group(0);
         let mut shell = tokio::process::Command::from(shell);
-        let _executor = shell.kill_on_drop(true).spawn()?;
-        Ok(Self { _executor })
+        let _shell = shell.kill_on_drop(true).spawn()?;
+        Ok(Self { _shell })
     }
 }

@@ -1,10 +1,4 @@
-//! Standard input and output of this process, kept for the connection alone.
-//!
-//! The connection takes the two descriptors for itself. What the application
-//! prints meanwhile goes to stderr, and what it reads from stdin is empty: a stray
-//! `println!`, or a child process that prints, cannot corrupt the stream. Both
-//! are put back when the connection ends. Where stdout is a socket, it has been shut down
-//! then, which tells the other side of the end, and nothing can be printed there any more.
+//! Standard input and output on Unix, where descriptors can be replaced.
 //!
 //! Pipes and sockets are registered with the reactor, so that no thread blocks
 //! for a read and none is woken for it. They are made non-blocking for that, for
@@ -12,79 +6,44 @@
 //! cannot be registered: a thread reads them, and they are made to block.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use bytes::BytesMut;
-use caudal_core::{CloseReason, Framing};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, Join, ReadBuf, join};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
-use super::stream::Stream;
-use super::{ReceiveError, Transport};
-use crate::connection::incomplete::Share;
+use super::read_in_thread;
 
-/// Takes standard input and output for a connection, and puts them back when it ends.
-/// Where stdout is a socket, it has been shut down then, and takes nothing more.
-///
-/// # Errors
-/// One of them is closed, cannot be registered, or belongs to another connection.
-pub fn stdio(framing: Framing, max_message: usize) -> io::Result<Stdio> {
-    let kept = Kept::take()?;
-    let input = Input::new(kept.input.try_clone()?)?;
-    let output = Output::new(kept.output.try_clone()?)?;
-    let io = tokio::io::join(input, output);
-    let stream = Stream::new(io, framing, max_message).with_remote("stdio");
-    Ok(Stdio {
-        stream,
-        _kept: kept,
-    })
-}
+/// Both directions of the connection.
+pub(super) type Io = Join<Input, Output>;
 
-/// Standard input and output of this process; made by [`stdio`].
-#[derive(Debug)]
-pub struct Stdio {
-    stream: Stream<tokio::io::Join<Input, Output>>,
-    /// After the stream: it is put back when the stream is gone.
-    _kept: Kept,
-}
-
-impl Stdio {
-    /// Counts the memory of messages that are not whole as a part of what a server has.
-    pub(crate) fn with_share(mut self, share: Share) -> Self {
-        self.stream = self.stream.with_share(share);
-        self
-    }
+/// Takes the two descriptors. They are put back when the second value is dropped.
+pub(super) fn take() -> io::Result<(Io, Descriptors)> {
+    let descriptors = Descriptors::take()?;
+    let input = Input::new(descriptors.input.try_clone()?)?;
+    let output = Output::new(descriptors.output.try_clone()?)?;
+    Ok((join(input, output), descriptors))
 }
 
 /// The two descriptors as they were.
 #[derive(Debug)]
-struct Kept {
+pub(super) struct Descriptors {
     input: OwnedFd,
     output: OwnedFd,
     input_flags: OFlags,
     output_flags: OFlags,
 }
 
-impl Kept {
+impl Descriptors {
     fn take() -> io::Result<Self> {
-        if TAKEN.swap(true, Ordering::AcqRel) {
-            let taken = "stdin and stdout belong to another connection";
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, taken));
-        }
-        Self::take_free().inspect_err(|_| TAKEN.store(false, Ordering::Release))
-    }
-
-    fn take_free() -> io::Result<Self> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = io::stdout().as_fd().try_clone_to_owned()?;
-        let kept = Self {
+        let descriptors = Self {
             input_flags: fcntl_getfl(&input)?,
             output_flags: fcntl_getfl(&output)?,
             input,
@@ -95,14 +54,11 @@ impl Kept {
         // What was printed and not flushed yet belongs to stdout as it was, but
         // would break the first message; it goes to stderr with the rest.
         rustix::stdio::dup2_stdout(io::stderr())?;
-        Ok(kept)
+        Ok(descriptors)
     }
 }
 
-/// There is one stdin and one stdout.
-static TAKEN: AtomicBool = AtomicBool::new(false);
-
-impl Drop for Kept {
+impl Drop for Descriptors {
     fn drop(&mut self) {
         // Nothing can be done if one of these fails.
         let _ = io::Write::flush(&mut io::stdout());
@@ -110,50 +66,15 @@ impl Drop for Kept {
         let _ = fcntl_setfl(&self.output, self.output_flags);
         let _ = rustix::stdio::dup2_stdin(&self.input);
         let _ = rustix::stdio::dup2_stdout(&self.output);
-        TAKEN.store(false, Ordering::Release);
-    }
-}
-
-impl Transport for Stdio {
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
-        self.stream.poll_receive(cx)
-    }
-
-    fn skipped(&self) -> &[u8] {
-        self.stream.skipped()
-    }
-
-    fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
-        self.stream.poll_send(cx, out)
-    }
-
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        self.stream.poll_close(cx)
-    }
-
-    fn framing(&self) -> Framing {
-        self.stream.framing()
-    }
-
-    fn received(&self) -> Option<u64> {
-        self.stream.received()
-    }
-
-    fn is_amid_frame(&self) -> bool {
-        self.stream.is_amid_frame()
-    }
-
-    fn remote(&self) -> Option<String> {
-        self.stream.remote()
     }
 }
 
 /// Standard input: polled if the system can do that, otherwise read by a thread.
 #[derive(Debug)]
-enum Input {
+pub(super) enum Input {
     Pipe(pipe::Receiver),
     Socket(UnixStream),
-    Thread(tokio::io::DuplexStream),
+    Thread(DuplexStream),
 }
 
 impl Input {
@@ -188,33 +109,8 @@ fn block(file: File) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads in a detached thread: at a terminal it may block for ever.
-fn read_in_thread(mut file: File) -> io::Result<tokio::io::DuplexStream> {
-    let (here, mut there) = tokio::io::duplex(crate::connection::buffers::SIZE);
-    let runtime = tokio::runtime::Handle::current();
-    let read = move || {
-        let mut buffer = vec![0; 8 << 10];
-        loop {
-            let bytes = match file.read(&mut buffer) {
-                Ok(bytes @ 1..) => bytes,
-                // A signal is no end.
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                _ => return,
-            };
-            let read = buffer.get(..bytes).unwrap_or_default();
-            if runtime.block_on(there.write_all(read)).is_err() {
-                return;
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("caudal stdin".to_owned())
-        .spawn(read)?;
-    Ok(here)
-}
-
 #[derive(Debug)]
-enum Output {
+pub(super) enum Output {
     Pipe(pipe::Sender),
     Socket(UnixStream),
     File(tokio::fs::File),
