@@ -431,8 +431,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_room_holds_only_the_message() {
         let (io, _other) = tokio::io::duplex(1);
-        let mut config = Config::default();
-        config.output = 1;
+        let config = Config::default().output(1);
         let stream = Stream::new(io, Framing::Line, 1 << 20);
         let peer = Peer::start_with(stream, Router::new(), config);
         peer.notify("fills", ()).await.unwrap();
