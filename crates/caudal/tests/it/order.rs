@@ -436,8 +436,8 @@ async fn what_comes_too_late_is_refused_though_there_was_no_room_to_say_so() {
 #[tokio::test(start_paused = true)]
 async fn two_framings_on_one_connection_come_to_rest() {
     let (here, there) = tokio::io::duplex(1 << 16);
-    let line = Stream::new(here, Framing::Line, 1 << 20);
-    let header = Stream::new(there, Framing::Header, 1 << 20);
+    let line = Stream::new(here, Framing::Line);
+    let header = Stream::new(there, Framing::Header);
     let one = Peer::start_with(line, Router::new(), Config::default());
     let two = Peer::start_with(header, Router::new(), Config::default());
     for peer in [&one, &two] {
