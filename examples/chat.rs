@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use caudal::{Context, Event, JsonRpcError, Peer, Router};
+use caudal::{Context, JsonRpcError, Peer, PreparedNotification, Router};
 use tokio::sync::mpsc;
 
 /// A member's name, kept with the connection.
@@ -36,7 +36,8 @@ impl Room {
     /// Tells all members. The line is serialised once, however many they are. A member who
     /// reads too slowly misses it; the others do not wait.
     fn tell(&self, line: &str) -> Result<(), JsonRpcError> {
-        let event = Event::new("line", [line]).map_err(|_| JsonRpcError::internal_error())?;
+        let event = PreparedNotification::new("line", [line])
+            .map_err(|_| JsonRpcError::internal_error())?;
         for member in self.update(|members| members.clone()) {
             // One who is gone, or does not read, is no reason to fail.
             let _ = member.try_publish(&event);

@@ -17,7 +17,7 @@ use crate::endpoint::{Downlink, Target};
 use crate::error::Error;
 use crate::extensions::Extensions;
 use crate::peer::Peer;
-use crate::peer::{Backoff, Gap};
+use crate::peer::{Backoff, ConnectionGap};
 use crate::router::Router;
 use crate::router::handler::BoxFuture;
 use crate::router::routes::Routes;
@@ -122,7 +122,7 @@ impl Connect {
         self
     }
 
-    /// Sets a function that is called after each reconnection, with the [gap](crate::Gap) in
+    /// Sets a function that is called after each reconnection, with the [gap](crate::ConnectionGap) in
     /// the connection. Use it to subscribe again.
     ///
     /// ```no_run
@@ -140,7 +140,7 @@ impl Connect {
     /// ```
     pub fn on_reconnect<F, Fut>(mut self, on_reconnect: F) -> Self
     where
-        F: Fn(Peer, Gap) -> Fut + Send + Sync + 'static,
+        F: Fn(Peer, ConnectionGap) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
         self.on_reconnect = Some(Arc::new(move |peer, gap| Box::pin(on_reconnect(peer, gap))));

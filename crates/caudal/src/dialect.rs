@@ -21,22 +21,22 @@ use crate::connection::IdKey;
 #[non_exhaustive]
 pub struct Dialect {
     /// Convention for cancelling a call.
-    pub cancel: Option<Cancel>,
+    pub cancel: Option<CancelRule>,
     /// Convention for reporting the progress of a call.
-    pub progress: Option<Progress>,
+    pub progress: Option<ProgressRule>,
 }
 
 /// A notification that cancels a call: `method {member: id}`.
 ///
 /// ```
-/// use caudal::{Cancel, Dialect, ErrorCode};
+/// use caudal::{CancelRule, Dialect, ErrorCode};
 ///
 /// let mut dialect = Dialect::default();
-/// dialect.cancel = Some(Cancel::new("abort", "call", Some(ErrorCode::REQUEST_CANCELLED)));
+/// dialect.cancel = Some(CancelRule::new("abort", "call", Some(ErrorCode::REQUEST_CANCELLED)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Cancel {
+pub struct CancelRule {
     /// The notification's method.
     pub method: Cow<'static, str>,
     /// The member of its params that holds the id.
@@ -54,18 +54,18 @@ pub struct Cancel {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct ProgressRule {
     /// The notification's method.
     pub method: Cow<'static, str>,
     /// The member of its params that holds the token.
     pub member: Cow<'static, str>,
 }
 
-impl Cancel {
+impl CancelRule {
     /// A scheme of your own.
     ///
     /// ```
-    /// assert_eq!(caudal::Cancel::new("abort", "call", None).method, "abort");
+    /// assert_eq!(caudal::CancelRule::new("abort", "call", None).method, "abort");
     /// ```
     pub fn new(
         method: impl Into<Cow<'static, str>>,
@@ -80,11 +80,11 @@ impl Cancel {
     }
 }
 
-impl Progress {
+impl ProgressRule {
     /// A scheme of your own.
     ///
     /// ```
-    /// assert_eq!(caudal::Progress::new("step", "job").member, "job");
+    /// assert_eq!(caudal::ProgressRule::new("step", "job").member, "job");
     /// ```
     pub fn new(method: impl Into<Cow<'static, str>>, member: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -107,12 +107,12 @@ impl Dialect {
     #[must_use]
     pub fn lsp() -> Self {
         Self {
-            cancel: Some(Cancel::new(
+            cancel: Some(CancelRule::new(
                 "$/cancelRequest",
                 "id",
                 Some(ErrorCode::REQUEST_CANCELLED),
             )),
-            progress: Some(Progress::new("$/progress", "token")),
+            progress: Some(ProgressRule::new("$/progress", "token")),
         }
     }
 
@@ -125,8 +125,12 @@ impl Dialect {
     #[must_use]
     pub fn mcp() -> Self {
         Self {
-            cancel: Some(Cancel::new("notifications/cancelled", "requestId", None)),
-            progress: Some(Progress::new("notifications/progress", "progressToken")),
+            cancel: Some(CancelRule::new(
+                "notifications/cancelled",
+                "requestId",
+                None,
+            )),
+            progress: Some(ProgressRule::new("notifications/progress", "progressToken")),
         }
     }
 

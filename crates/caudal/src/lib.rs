@@ -231,7 +231,7 @@ pub mod transport;
 pub use self::call::incident::internal;
 pub use self::config::{Config, ServerLimits};
 pub use self::connect::{Connect, connect};
-pub use self::dialect::{Cancel, Dialect, Progress};
+pub use self::dialect::{CancelRule, Dialect, ProgressRule};
 pub use self::endpoint::{Address, Downlink, Endpoint, EndpointError};
 pub use self::error::Error;
 pub use self::extensions::Extensions;
@@ -243,8 +243,8 @@ pub use self::observe::stats::Stats;
 pub use self::observe::tap::{Direction, Redacted, Tap};
 pub use self::observe::trace::{TraceContext, TracePlace};
 pub use self::peer::{
-    Backoff, Batch, BatchReply, Call, CallFuture, ConnectionState, Event, Gap, Peer, PeerId,
-    StateWatch,
+    Backoff, Batch, BatchReply, Call, CallFuture, ConnectionGap, ConnectionState, Peer, PeerId,
+    PreparedNotification, StateWatch,
 };
 pub use self::router::context::{Context, ReturnPath};
 #[doc(hidden)]

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use caudal::{Address, Event, RawValue, Router, Server};
+use caudal::{Address, PreparedNotification, RawValue, Router, Server};
 use caudal_bench::spin::spin;
 
 use super::super::{Outcome, announce};
@@ -19,7 +19,7 @@ pub(super) async fn serve() -> Outcome {
         .method("echo", |params: Box<RawValue>| Ok(params))
         .method("subscribe", || Ok(true))
         .method("fan", move |(text,): (String,)| {
-            let event = Event::new("event", [text]);
+            let event = PreparedNotification::new("event", [text]);
             let peers = everybody.get().map(Server::peers);
             async move {
                 let event = event.expect("a text serialises");

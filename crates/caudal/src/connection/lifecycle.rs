@@ -15,7 +15,7 @@ use super::task::ConnectionTask;
 use crate::call::Caller;
 use crate::config::Config;
 use crate::extensions::Extensions;
-use crate::peer::{Backoff, ConnectionState, Gap, Peer};
+use crate::peer::{Backoff, ConnectionGap, ConnectionState, Peer};
 use crate::router::handler::BoxFuture;
 use crate::router::routes::Routes;
 use crate::server::group::Membership;
@@ -26,7 +26,7 @@ use crate::transport::Transport;
 pub(crate) type Connector =
     Box<dyn FnMut() -> BoxFuture<Result<Box<dyn Transport>, crate::Error>> + Send>;
 /// Function of the application that runs after every reconnection.
-pub(crate) type OnReconnect = Arc<dyn Fn(Peer, Gap) -> BoxFuture<()> + Send + Sync>;
+pub(crate) type OnReconnect = Arc<dyn Fn(Peer, ConnectionGap) -> BoxFuture<()> + Send + Sync>;
 
 /// Settings for reconnection.
 pub(crate) struct Reconnect {
@@ -136,7 +136,7 @@ async fn after_first(task: ConnectionTask, reason: CloseReason, reconnect: Optio
             match connect_again(&connection, &mut reconnect, &mut delays, reason).await {
                 Ok((transport, attempts)) => {
                     connection.set_state(ConnectionState::Connected);
-                    let gap = Gap {
+                    let gap = ConnectionGap {
                         lasted: lost.elapsed(),
                         attempts,
                         failed,

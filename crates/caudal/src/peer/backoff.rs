@@ -81,7 +81,7 @@ fn random() -> f64 {
 /// are lost, too. Renew all subscriptions.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Gap {
+pub struct ConnectionGap {
     /// Duration without a connection.
     pub lasted: Duration,
     /// Number of attempts until the connection was made again.

@@ -3,8 +3,8 @@
 mod backoff;
 mod batch;
 mod call;
-mod event;
 pub(crate) mod id;
+mod prepared;
 mod state;
 
 use std::fmt;
@@ -28,11 +28,11 @@ use crate::observe::stats::Stats;
 use crate::router::Router;
 use crate::transport::{Stream, Transport};
 
-pub use self::backoff::{Backoff, Gap};
+pub use self::backoff::{Backoff, ConnectionGap};
 pub use self::batch::{Batch, BatchReply};
 pub use self::call::{Call, CallFuture};
-pub use self::event::Event;
 pub use self::id::PeerId;
+pub use self::prepared::PreparedNotification;
 pub use self::state::{ConnectionState, StateWatch};
 
 /// One end of a connection: it calls the other end, and serves it, at the same
@@ -253,7 +253,7 @@ impl Peer {
     ///
     /// # Cancel safety
     /// If it is dropped before it returns, nothing is sent.
-    pub async fn publish(&self, event: &Event) -> Result<(), CallError> {
+    pub async fn publish(&self, event: &PreparedNotification) -> Result<(), CallError> {
         tokio::task::coop::consume_budget().await;
         let connection = self.caller.connection()?;
         let frame = event.frame(connection.framing);
@@ -271,12 +271,12 @@ impl Peer {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use caudal::{CallError, Event, Peer, Router};
+    /// use caudal::{CallError, PreparedNotification, Peer, Router};
     ///
     /// # let (one, _a) = Peer::pair(Router::new(), Router::new());
     /// # let (two, _b) = Peer::pair(Router::new(), Router::new());
     /// let mut members = vec![one, two];
-    /// let event = Event::new("line", ["Ann: hello"])?;
+    /// let event = PreparedNotification::new("line", ["Ann: hello"])?;
     /// members.retain(|member| match member.try_publish(&event) {
     ///     Ok(()) => true,
     ///     // It misses this event and stays.
@@ -291,7 +291,7 @@ impl Peer {
     /// # Errors
     /// [`CallError::OutputFull`] if [`Config::output`](crate::Config::output) is reached, or
     /// the connection is closed. Nothing is sent then, and [`Stats`] does not count it.
-    pub fn try_publish(&self, event: &Event) -> Result<(), CallError> {
+    pub fn try_publish(&self, event: &PreparedNotification) -> Result<(), CallError> {
         let connection = self.caller.connection()?;
         if !connection
             .sender

@@ -16,7 +16,8 @@ use std::time::Duration;
 use crate::support::{Raw, within};
 use caudal::transport::Stream;
 use caudal::{
-    CallError, Config, Context, Dialect, Event, Framing, JsonRpcError, Method, Peer, Router,
+    CallError, Config, Context, Dialect, Framing, JsonRpcError, Method, Peer, PreparedNotification,
+    Router,
 };
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -231,7 +232,7 @@ async fn one_who_does_not_read_misses_events_and_the_others_get_all() {
     let ((slow, mut unread), (fast, mut read)) = (serve(), serve());
     let mut queued = Vec::new();
     for n in 0..EVENTS {
-        let event = Event::new("n", (n, "x".repeat(100))).unwrap();
+        let event = PreparedNotification::new("n", (n, "x".repeat(100))).unwrap();
         match slow.try_publish(&event) {
             Ok(()) => queued.push(n),
             Err(CallError::OutputFull { limit: LIMIT }) => {}
@@ -249,7 +250,7 @@ async fn one_who_does_not_read_misses_events_and_the_others_get_all() {
     for n in &queued {
         assert_eq!(unread.json().await["params"][0], *n);
     }
-    slow.try_publish(&Event::new("n", ["again"]).unwrap())
+    slow.try_publish(&PreparedNotification::new("n", ["again"]).unwrap())
         .unwrap();
     assert_eq!(unread.json().await["params"][0], "again");
     // What was refused was never taken.
@@ -257,7 +258,7 @@ async fn one_who_does_not_read_misses_events_and_the_others_get_all() {
 
     // What was queued, and is lost with the connection, is counted.
     while slow
-        .try_publish(&Event::new("n", ["lost"]).unwrap())
+        .try_publish(&PreparedNotification::new("n", ["lost"]).unwrap())
         .is_ok()
     {
         tokio::task::yield_now().await;
@@ -265,7 +266,7 @@ async fn one_who_does_not_read_misses_events_and_the_others_get_all() {
     drop(unread);
     slow.closed().await;
     assert!(slow.stats().dropped > 0);
-    let event = Event::new("n", ["late"]).unwrap();
+    let event = PreparedNotification::new("n", ["late"]).unwrap();
     let late = slow.try_publish(&event).unwrap_err();
     assert!(matches!(late, CallError::AlreadyClosed(_)));
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use crate::support::{Log, Raw, eventually, within};
 use caudal::transport::{BytesMut, ReceiveError, Stream, Transport};
-use caudal::{CallError, Config, Context, Dialect, Event, Framing, Method, Peer, Router};
+use caudal::{
+    CallError, Config, Context, Dialect, Framing, Method, Peer, PreparedNotification, Router,
+};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -348,7 +350,7 @@ async fn whoever_publishes_to_many_lets_others_have_their_turn() {
     let peers: Vec<_> = (0..1000)
         .map(|_| Peer::pair(Router::new(), Router::new()))
         .collect();
-    let event = Event::new("tick", ()).unwrap();
+    let event = PreparedNotification::new("tick", ()).unwrap();
     for (peer, _) in &peers {
         peer.publish(&event).await.unwrap();
     }

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crate::support::{Log, Raw};
 use caudal::{
-    CallError, Cancel, Config, ConnectionState, Context, Dialect, IdFormat, JsonRpcError, Method,
-    OldResponses, Peer, Router,
+    CallError, CancelRule, Config, ConnectionState, Context, Dialect, IdFormat, JsonRpcError,
+    Method, OldResponses, Peer, Router,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -382,7 +382,7 @@ async fn a_dropped_call_is_forgotten_and_the_other_side_told() {
         (
             {
                 let mut own = Dialect::default();
-                own.cancel = Some(Cancel::new("abort", "call", None));
+                own.cancel = Some(CancelRule::new("abort", "call", None));
                 own
             },
             "abort",

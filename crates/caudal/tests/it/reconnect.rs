@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use caudal::{
-    Backoff, CallError, Config, Connect, ConnectionState, Context, Endpoint, Error, Gap, Method,
-    Peer, Router, Server, StateWatch, connect, serve,
+    Backoff, CallError, Config, Connect, ConnectionGap, ConnectionState, Context, Endpoint, Error,
+    Method, Peer, Router, Server, StateWatch, connect, serve,
 };
 use serde_json::{Value, json};
 use socket2::SockRef;
@@ -32,7 +32,7 @@ fn quick() -> Backoff {
 }
 
 /// Starts a connection that is made again, and hears of every gap.
-fn again(endpoint: impl Into<Endpoint>) -> (Connect, mpsc::UnboundedReceiver<Gap>) {
+fn again(endpoint: impl Into<Endpoint>) -> (Connect, mpsc::UnboundedReceiver<ConnectionGap>) {
     let (tell, told) = mpsc::unbounded_channel();
     let connecting = connect(endpoint.into()).reconnect(quick());
     let connecting = connecting.on_reconnect(move |_, gap| {
@@ -181,7 +181,7 @@ fn idempotent(peer: &Peer, method: &'static str) -> Answer<Value> {
 }
 
 /// A client and the line it is on.
-async fn linked(puppet: &Puppet) -> (Peer, Line, mpsc::UnboundedReceiver<Gap>) {
+async fn linked(puppet: &Puppet) -> (Peer, Line, mpsc::UnboundedReceiver<ConnectionGap>) {
     let (connecting, told) = again(puppet.endpoint());
     let peer = connecting.await.unwrap();
     let line = puppet.accept().await;
@@ -189,7 +189,7 @@ async fn linked(puppet: &Puppet) -> (Peer, Line, mpsc::UnboundedReceiver<Gap>) {
 }
 
 /// A client that has lost its line and finds nobody.
-async fn lost(puppet: &mut Puppet) -> (Peer, mpsc::UnboundedReceiver<Gap>) {
+async fn lost(puppet: &mut Puppet) -> (Peer, mpsc::UnboundedReceiver<ConnectionGap>) {
     let (peer, line, told) = linked(puppet).await;
     puppet.leave();
     drop(line);
@@ -955,7 +955,7 @@ async fn a_panic_of_who_is_told_of_a_gap_does_not_end_the_connection() {
     backoff.first = Duration::from_millis(1);
     let panics = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&panics);
-    let told = move |_: Peer, gap: caudal::Gap| {
+    let told = move |_: Peer, gap: caudal::ConnectionGap| {
         counted.fetch_add(1, SeqCst);
         assert!(gap.attempts > 1_000, "told");
         async {}

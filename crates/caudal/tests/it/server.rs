@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use caudal::{
-    Address, CallError, Config, ConnectionState, Context, ErrorCode, Event, JsonRpcError, Method,
-    Peer, Router, Server, connect, serve,
+    Address, CallError, Config, ConnectionState, Context, ErrorCode, JsonRpcError, Method, Peer,
+    PreparedNotification, Router, Server, connect, serve,
 };
 use serde_json::{Value, json};
 use socket2::SockRef;
@@ -350,7 +350,7 @@ async fn a_server_tells_all_its_peers() {
         add(&peer).await.unwrap();
         peers.push(peer);
     }
-    let event = Event::new("tick", (1,)).unwrap();
+    let event = PreparedNotification::new("tick", (1,)).unwrap();
     assert_eq!(server.peers().len(), 5);
     for peer in server.peers() {
         peer.publish(&event).await.unwrap();
@@ -685,7 +685,7 @@ async fn nothing_can_be_done_with_a_closed_connection() {
         assert!(!error.may_have_run() && error.is_fatal());
         let error = peer.notify("note", ()).await.unwrap_err();
         assert!(matches!(error, CallError::AlreadyClosed(_)));
-        let event = Event::new("note", ()).unwrap();
+        let event = PreparedNotification::new("note", ()).unwrap();
         assert!(matches!(
             peer.publish(&event).await,
             Err(CallError::AlreadyClosed(_))

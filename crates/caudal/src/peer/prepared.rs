@@ -12,25 +12,25 @@ use serde::Serialize;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use caudal::{Event, Peer, Router};
+/// use caudal::{PreparedNotification, Peer, Router};
 ///
 /// # let (one, _a) = Peer::pair(Router::new(), Router::new());
 /// # let (two, _b) = Peer::pair(Router::new(), Router::new());
-/// let event = Event::new("tick", [1])?;
+/// let event = PreparedNotification::new("tick", [1])?;
 /// for subscriber in [&one, &two] {
 ///     subscriber.publish(&event).await?;
 /// }
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Event {
+pub struct PreparedNotification {
     /// `Content-Length: N`, a blank line, the message, and a line break.
     text: Bytes,
     /// Offset in `text` at which the message begins.
     start: usize,
 }
 
-impl Event {
+impl PreparedNotification {
     /// Serialises a notification.
     ///
     /// # Errors
@@ -66,19 +66,19 @@ mod tests {
     use caudal_core::{Framing, encode};
     use serde_json::value::RawValue;
 
-    use super::Event;
+    use super::PreparedNotification;
 
     #[test]
     fn an_event_is_framed_as_any_notification_is() {
         let params = RawValue::from_string("[\n1,\r\n2 ]".into()).unwrap();
-        let event = Event::new("tick", &params).unwrap();
+        let event = PreparedNotification::new("tick", &params).unwrap();
         for framing in [Framing::Line, Framing::Concatenated] {
             assert_eq!(
                 event.frame(framing),
                 "{\"jsonrpc\":\"2.0\",\"method\":\"tick\",\"params\":[ 1,  2 ]}\n"
             );
         }
-        let event = Event::new("tick", [1]).unwrap();
+        let event = PreparedNotification::new("tick", [1]).unwrap();
         for framing in [Framing::Line, Framing::Header, Framing::Concatenated] {
             let mut frame = Vec::new();
             framing
