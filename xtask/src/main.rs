@@ -1,5 +1,7 @@
-//! The project's own chores: `cargo xtask compliance [--check]`.
+//! The project's own chores: `cargo xtask compliance [--check]` and
+//! `cargo xtask api [--check]`.
 
+mod api;
 mod claims;
 mod compliance;
 
@@ -15,6 +17,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     match *arguments {
         ["compliance"] => compliance::write(root),
         ["compliance", "--check"] => compliance::check(root),
-        _ => Err("usage: cargo xtask compliance [--check]".into()),
+        ["api"] => api::write(root),
+        ["api", "--check"] => api::check(root),
+        _ => Err("usage: cargo xtask compliance|api [--check]".into()),
     }
 }
