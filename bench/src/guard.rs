@@ -112,10 +112,10 @@ fn measure() -> Result<Baseline, String> {
     let counts = count::of_cases(&cases)?;
     let instructions = callgrind::of_cases(&cases)?;
     let costs = instructions.into_iter().zip(counts);
-    let costs = costs.map(|(instructions, count)| Cost {
+    let costs = costs.map(|(instructions, allocations)| Cost {
         // What is left of a division by the number of messages is noise.
         instructions: instructions.round(),
-        allocations: count.allocations,
+        allocations,
     });
     let names = cases.iter().map(name);
     Ok(Baseline {

@@ -1,45 +1,34 @@
-//! Measures caudal beside its peers: same work, same run.
+//! Measures caudal beside other libraries: the same work, in the same run, in turns.
 //!
 //! ```text
-//! memory    codec and dispatch, no pipe: message × contestant → time, count, callgrind
-//! peer      what a request served, a call made, a connection held cost
-//! wire      servers as processes: scene × contestant → race
-//! web       HTTP and WebSocket: races, instructions, clients, sizes
-//! flood     latency of one caller beside connections that pipeline as fast as they can
-//! growth    how cost grows
-//!   └→ report: tables, targets, charts; JSON, Markdown, SVG
-//! guard     what may not grow from one change to the next
+//! scene/*    one file for each table: its contestants, its load, its rows, its targets
+//!   turns    takes turns in rounds; median and quartiles
+//!   process  builds and starts the programs, and asks the kernel about them
+//!   table    Markdown, and the targets
+//!   race     servers under the program `load`, which many scenes share
+//! guard      instructions and allocations beside baseline.json
 //! ```
 //!
-//! Several binaries share this library. `caudal-bench` keeps the clock, starts
-//! callgrind and prints; `count` carries the counting allocator, whose atomics
-//! would otherwise slow down exactly the contestants that allocate. `load` sends
-//! calls to `serve`, to the `peers` and to programs in other languages; `client`
-//! makes calls.
+//! `caudal-bench` keeps the clock and prints. `load` sends calls to `serve` and to `peers`;
+//! `client` makes calls. `count` and `serve-counted` carry an allocator that counts, which
+//! would slow down exactly the contestants that allocate.
 
-pub mod awake;
 pub mod callgrind;
-pub mod chart;
-pub mod child;
 pub mod contestant;
 pub mod count;
-pub mod flood;
-pub mod foreign;
-pub mod growth;
 pub mod guard;
-pub mod machine;
-pub mod memory;
 pub mod message;
-pub mod neighbour;
 pub mod order;
-pub mod peer;
 pub mod process;
-pub mod quiet;
-pub mod report;
+pub mod race;
+pub mod record;
+pub mod scene;
 pub mod spin;
 pub mod table;
-pub mod target;
-pub mod time;
-pub mod tools;
-pub mod web;
-pub mod wire;
+pub mod turns;
+
+/// Text in an event, which has 200 bytes in all.
+pub const EVENT: &str = concat!(
+    "caudal tells many. caudal tells many. caudal tells many. caudal tells many. ",
+    "caudal tells many. caudal tells many. caudal tells many. caudal tells many. ",
+);

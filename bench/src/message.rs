@@ -8,7 +8,6 @@ use crate::order;
 #[derive(Clone, Debug)]
 pub struct Message {
     pub name: &'static str,
-    pub what: &'static str,
     pub bytes: Vec<u8>,
     pub reply: Value,
 }
@@ -25,31 +24,26 @@ pub fn all() -> Vec<Message> {
     vec![
         Message {
             name: "add",
-            what: "two integers, typed",
             bytes: ADD.into(),
             reply: reply("3"),
         },
         Message {
             name: "typed-1k",
-            what: "an order, read into the handler's own structs",
             bytes: request("place", &order),
             reply: reply(&receipt),
         },
         Message {
             name: "pass-1k",
-            what: "the same order, passed through as text",
             bytes: request("echo", &order),
             reply: reply(&order),
         },
         Message {
             name: "pass-100k",
-            what: "an array of such orders, passed through as text",
             bytes: request("echo", &orders),
             reply: reply(&orders),
         },
         Message {
             name: "batch-100",
-            what: "a batch of 100 `add`",
             bytes: format!("[{batch}]").into(),
             reply: Value::Array(vec![reply("3"); 100]),
         },
@@ -86,7 +80,6 @@ fn sized(name: &str) -> Option<Message> {
     Some(Message {
         // A process asks for a few of them at most.
         name: name.to_owned().leak(),
-        what: "of a given size",
         bytes,
         reply: reply_is,
     })
@@ -117,7 +110,6 @@ fn routed(name: &str) -> Option<Message> {
     let (name, text) = TEXTS.into_iter().find(|(known, _)| *known == name)?;
     Some(Message {
         name,
-        what: "for the router alone",
         bytes: text.into(),
         reply: Value::Null,
     })
@@ -136,15 +128,6 @@ fn text_of(size: usize) -> String {
     text.push_str(&"x".repeat(rest));
     text.push_str("\"]");
     text
-}
-
-/// A message of `size` bytes whose params are nothing but zeros: the worst
-/// case for whoever builds a tree of it.
-#[must_use]
-pub fn zeros(size: usize) -> Vec<u8> {
-    let frame = request("echo", "[0]").len();
-    let more = ",0".repeat(size.saturating_sub(frame) / 2);
-    request("echo", &format!("[0{more}]"))
 }
 
 fn many_orders() -> Vec<order::Order> {

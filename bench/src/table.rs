@@ -1,4 +1,4 @@
-//! Markdown tables: rows of text, columns padded so that the source reads well.
+//! Tables and targets of one scene, as Markdown.
 
 use std::fmt::Write as _;
 
@@ -6,6 +6,127 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug)]
 pub struct Table {
     rows: Vec<Vec<String>>,
+}
+
+/// What a scene prints: tables, notes, and the targets that its figures must reach.
+#[derive(Debug, Default)]
+pub struct Section {
+    text: String,
+    pub targets: Vec<Target>,
+}
+
+/// A figure of caudal, and its bound.
+#[derive(Clone, Debug)]
+pub struct Target {
+    subject: &'static str,
+    what: String,
+    bound: Bound,
+    figure: Option<f64>,
+    /// Repeats from run to run: it is counted and not timed.
+    pub exact: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Section {
+    /// Begins with a heading.
+    #[must_use]
+    pub fn new(title: &str) -> Self {
+        Self {
+            text: format!("\n### {title}\n"),
+            targets: Vec::new(),
+        }
+    }
+
+    /// Adds a table below a heading of its own.
+    pub fn titled(&mut self, title: &str, table: &Table) {
+        let _ = write!(self.text, "\n#### {title}\n");
+        self.table(table);
+    }
+
+    pub fn table(&mut self, table: &Table) {
+        let _ = write!(self.text, "\n{}", table.to_markdown());
+    }
+
+    /// Adds a paragraph.
+    pub fn note(&mut self, text: &str) {
+        let _ = write!(self.text, "\n{}\n", text.trim());
+    }
+
+    /// Adds a target for a time, which may be missed because the machine was busy.
+    pub fn timed(
+        &mut self,
+        subject: &'static str,
+        what: impl Into<String>,
+        bound: Bound,
+        figure: f64,
+    ) {
+        self.targets.push(Target {
+            subject,
+            what: what.into(),
+            bound,
+            figure: Some(figure),
+            exact: false,
+        });
+    }
+
+    /// Adds a target for a count, which repeats from run to run. `None` was not counted.
+    pub fn counted(
+        &mut self,
+        subject: &'static str,
+        what: &str,
+        bound: Bound,
+        figure: Option<f64>,
+    ) {
+        self.targets.push(Target {
+            subject,
+            what: what.to_owned(),
+            bound,
+            figure,
+            exact: true,
+        });
+    }
+
+    #[must_use]
+    pub fn to_markdown(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Target {
+    /// Returns whether the figure is within its bound; one that was not counted is.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.figure.is_none_or(|figure| match self.bound {
+            Bound::AtLeast(least) => figure >= least,
+            Bound::AtMost(most) => figure <= most,
+        })
+    }
+
+    /// Returns the row of a table: subject, figure, bound, what was measured, verdict.
+    #[must_use]
+    pub fn row(&self) -> Vec<String> {
+        let bound = match self.bound {
+            Bound::AtLeast(least) => format!("≥ {}", number(least)),
+            Bound::AtMost(most) => format!("≤ {}", number(most)),
+        };
+        let verdict = match (self.figure, self.holds()) {
+            (None, _) => "n/a",
+            (_, true) => "yes",
+            (_, false) => "**no**",
+        };
+        vec![
+            self.subject.to_owned(),
+            self.what.clone(),
+            bound,
+            number_or_na(self.figure),
+            verdict.to_owned(),
+        ]
+    }
 }
 
 impl Table {
@@ -19,7 +140,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The first column to the left, numbers to the right.
+    /// Pads the columns so that the source reads well: the first to the left, numbers to
+    /// the right.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let columns = self.rows[0].len();
@@ -32,12 +154,10 @@ impl Table {
         for (index, row) in self.rows.iter().enumerate() {
             for (column, cell) in row.iter().enumerate() {
                 let width = widths[column];
-                let written = if column == 0 {
-                    write!(text, "| {cell:<width$} ")
-                } else {
-                    write!(text, "| {cell:>width$} ")
+                let _ = match column {
+                    0 => write!(text, "| {cell:<width$} "),
+                    _ => write!(text, "| {cell:>width$} "),
                 };
-                written.expect("a String takes everything");
             }
             text.push_str("|\n");
             if index == 0 {
@@ -53,7 +173,7 @@ impl Table {
     }
 }
 
-/// A number as people read it: thousands apart, decimals only where small.
+/// Writes a number with thousands apart, and decimals only where it is small.
 #[must_use]
 pub fn number(value: f64) -> String {
     if value.fract().abs() > 0.004 && value < 100.0 {
@@ -71,15 +191,27 @@ pub fn number(value: f64) -> String {
     text
 }
 
-/// A number, or `n/a`.
+/// Writes a number, or `n/a`.
 #[must_use]
 pub fn number_or_na(value: Option<f64>) -> String {
     value.map_or_else(|| "n/a".to_owned(), number)
 }
 
+/// Writes nanoseconds as microseconds.
+#[must_use]
+pub fn micros(ns: f64) -> String {
+    format!("{:.1}", ns / 1000.0)
+}
+
+/// Writes a share of one processor.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::number;
+    use super::{Bound, Section, number};
 
     #[test]
     fn numbers_are_as_people_read_them() {
@@ -93,5 +225,17 @@ mod tests {
         ] {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn a_target_holds_up_to_its_bound() {
+        let mut section = Section::default();
+        section.timed("a", "ratio", Bound::AtLeast(0.9), 0.9);
+        section.timed("b", "ratio", Bound::AtLeast(0.9), 0.89);
+        section.counted("c", "bytes", Bound::AtMost(8.0), Some(9.0));
+        section.counted("d", "bytes", Bound::AtMost(8.0), None);
+        let verdicts = section.targets.iter().map(|target| target.row()[4].clone());
+        let verdicts: Vec<_> = verdicts.collect();
+        assert_eq!(verdicts, ["yes", "**no**", "**no**", "n/a"]);
     }
 }

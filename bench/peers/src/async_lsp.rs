@@ -12,7 +12,7 @@ use async_lsp::{ClientSocket, Error, MainLoop, ResponseError};
 use serde_json::Value;
 use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
 
-use super::{NAP, Outcome, accept, listen};
+use super::{Outcome, accept, listen};
 
 enum Add {}
 
@@ -20,14 +20,6 @@ impl request::Request for Add {
     type Params = (i64, i64);
     type Result = i64;
     const METHOD: &'static str = "add";
-}
-
-enum Nap {}
-
-impl request::Request for Nap {
-    type Params = (i64, i64);
-    type Result = i64;
-    const METHOD: &'static str = "nap";
 }
 
 enum Echo {}
@@ -48,10 +40,6 @@ fn main_loop() -> (MainLoop<Service>, ClientSocket) {
             .request::<request::Initialize, _>(|(), _| async { Ok(InitializeResult::default()) })
             .notification::<notification::Initialized>(|(), _| ControlFlow::Continue(()))
             .request::<Add, _>(|(), (a, b)| async move { Ok(a + b) })
-            .request::<Nap, _>(|(), (a, b)| async move {
-                tokio::time::sleep(NAP).await;
-                Ok(a + b)
-            })
             .request::<Echo, _>(|(), params| async move { Ok(params) });
         router
     })

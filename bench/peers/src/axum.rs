@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{NAP, Outcome, listen};
+use super::{Outcome, listen};
 
 #[derive(Deserialize)]
 struct Request<'a> {
@@ -100,13 +100,6 @@ async fn call(request: &Request<'_>, output: &mut Vec<u8>) {
     let done = match request.method.as_ref() {
         "add" => match serde_json::from_str::<(i64, i64)>(params) {
             Ok((a, b)) => reply(id, a + b, output),
-            Err(_) => Err(INVALID),
-        },
-        "nap" => match serde_json::from_str::<(i64, i64)>(params) {
-            Ok((a, b)) => {
-                tokio::time::sleep(NAP).await;
-                reply(id, a + b, output)
-            }
             Err(_) => Err(INVALID),
         },
         "echo" => match request.params {

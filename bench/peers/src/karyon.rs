@@ -11,7 +11,7 @@ use karyon_jsonrpc::rpc_impl;
 use karyon_jsonrpc::server::ServerBuilder;
 use serde_json::{Value, json};
 
-use super::{NAP, Outcome, announce};
+use super::{Outcome, announce};
 
 struct Bench;
 
@@ -19,12 +19,6 @@ struct Bench;
 impl Bench {
     async fn add(&self, params: Value) -> Result<Value, RPCError> {
         let (a, b): (i64, i64) = serde_json::from_value(params)?;
-        Ok(json!(a + b))
-    }
-
-    async fn nap(&self, params: Value) -> Result<Value, RPCError> {
-        let (a, b): (i64, i64) = serde_json::from_value(params)?;
-        smol::Timer::after(NAP).await;
         Ok(json!(a + b))
     }
 

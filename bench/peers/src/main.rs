@@ -1,11 +1,10 @@
-//! `peers CONTESTANT TRANSPORT [FRAMING]`: a server with the methods `add`, `echo`
-//! and `nap`, which is an `add` that takes 10 ms.
+//! `peers CONTESTANT TRANSPORT [FRAMING]`: a server with the methods `add` and `echo`.
 //!
 //! ```text
 //! async-lsp         stdio|tcp header
 //! tower-lsp-server  stdio|tcp header
-//! lsp-server        stdio|tcp header   no `nap`: its loop has one thread
-//! rmcp              stdio line         MCP, with `add` and `nap` as tools
+//! lsp-server        stdio|tcp header
+//! rmcp              stdio line         MCP, with `add` as a tool
 //! rmcp-pipes        stdio line         the same on the pipes that it has beside its default
 //! karyon            tcp|ws|http        `Bench.add`; over TCP one value after the other
 //! axum              http [one]         by hand, with serde
@@ -14,10 +13,11 @@
 //! ```
 //!
 //! Over sockets they listen on a free port of 127.0.0.1, print it, and end with
-//! their standard input. And a client, which calls a server that it starts:
+//! their standard input. And clients, with the arguments of `client`:
 //!
 //! ```text
-//! jsonrpsee-client http|ws AMOUNT SERVER…
+//! jsonrpsee-http AMOUNT PORT
+//! jsonrpsee-ws AMOUNT PORT
 //! ```
 //!
 //! Each with the smallest handler, and the pipes and the runtime that its own
@@ -25,13 +25,6 @@
 
 mod async_lsp;
 mod axum;
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with caudal-bench, which needs more of it"
-)]
-#[path = "../../src/child.rs"]
-mod child;
 mod jsonrpsee;
 mod karyon;
 mod lsp_server;
@@ -44,12 +37,8 @@ mod tower_lsp_server;
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-
-/// How long a `nap` is.
-const NAP: Duration = Duration::from_millis(10);
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -70,8 +59,8 @@ fn main() -> ExitCode {
         ["axum", "http", "one"] => axum::serve(true),
         ["jsonrpsee", "http" | "ws"] => jsonrpsee::serve(false),
         ["jsonrpsee", "http" | "ws", "one"] => jsonrpsee::serve(true),
-        ["jsonrpsee-client", transport, amount, ref server @ ..] => {
-            jsonrpsee::call(transport, amount, server)
+        [client @ ("jsonrpsee-http" | "jsonrpsee-ws"), amount, port] => {
+            jsonrpsee::call(client, amount, port)
         }
         _ => Err("peers CONTESTANT TRANSPORT [FRAMING], if it can".into()),
     };

@@ -1,4 +1,4 @@
-//! rmcp: `add` and `nap` as tools, in the runtime of its examples. An MCP reply carries the
+//! rmcp: `add` as a tool, in the runtime of its examples. An MCP reply carries the
 //! sum as text.
 //!
 //! Its documentation names `stdio` for a server; `stdio_pipes`, which it has since 3.6, must
@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{NAP, Outcome};
+use super::Outcome;
 
 #[derive(Deserialize, JsonSchema)]
 struct Terms {
@@ -29,12 +29,6 @@ struct Adder {
 impl Adder {
     #[tool(description = "Adds two integers")]
     fn add(&self, Parameters(Terms { a, b }): Parameters<Terms>) -> String {
-        (a + b).to_string()
-    }
-
-    #[tool(description = "Adds two integers, but not at once")]
-    async fn nap(&self, Parameters(Terms { a, b }): Parameters<Terms>) -> String {
-        tokio::time::sleep(NAP).await;
         (a + b).to_string()
     }
 }

@@ -5,7 +5,7 @@ use tower_lsp_server::jsonrpc::Result;
 use tower_lsp_server::ls_types::{InitializeParams, InitializeResult};
 use tower_lsp_server::{ClientSocket, LanguageServer, LspService, Server};
 
-use super::{NAP, Outcome, accept, listen};
+use super::{Outcome, accept, listen};
 
 struct Backend;
 
@@ -24,11 +24,6 @@ impl Backend {
         Ok(a + b)
     }
 
-    async fn nap(&self, (a, b): (i64, i64)) -> Result<i64> {
-        tokio::time::sleep(NAP).await;
-        Ok(a + b)
-    }
-
     async fn echo(&self, params: Value) -> Result<Value> {
         Ok(params)
     }
@@ -37,7 +32,6 @@ impl Backend {
 fn service() -> (LspService<Backend>, ClientSocket) {
     LspService::build(|_| Backend)
         .custom_method("add", Backend::add)
-        .custom_method("nap", Backend::nap)
         .custom_method("echo", Backend::echo)
         .finish()
 }

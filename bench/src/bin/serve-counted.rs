@@ -1,10 +1,10 @@
-//! `serve` with the counting allocator in it; at its end it writes to standard
-//! error how often it allocated.
+//! `serve` with an allocator that counts; at its end it writes to standard error how often
+//! it allocated.
 
 use std::alloc::System;
 use std::process::ExitCode;
 
-use caudal_bench::peer;
+use caudal_bench::count;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[path = "../serve/main.rs"]
@@ -15,6 +15,6 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() -> ExitCode {
     let ended = serve::main();
-    eprintln!("{}", peer::allocations());
+    eprintln!("{}", count::allocations());
     ended
 }

@@ -11,11 +11,10 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
-use caudal_bench::peer::Called;
 use memchr::memchr;
 use serde::Deserialize;
 
-use super::{Amount, Clock, Problem, WINDOW};
+use super::{Amount, Called, Clock, Problem, WINDOW};
 
 const CHUNK: usize = 64 * 1024;
 

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use caudal_bench::peer::Called;
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -17,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::net::TcpStream;
 
-use super::{Amount, Clock, Problem, WINDOW};
+use super::{Amount, Called, Clock, Problem, WINDOW};
 
 #[derive(Deserialize)]
 struct Reply {

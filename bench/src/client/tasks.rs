@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use caudal::{Peer, Router};
-use caudal_bench::peer::Called;
 
-use super::{Amount, Clock, Problem, WINDOW};
+use super::{Amount, Called, Clock, Problem, WINDOW};
 
 #[tokio::main(flavor = "current_thread")]
 pub(super) async fn over(scheme: &str, port: u16, amount: Amount) -> Result<Called, Problem> {

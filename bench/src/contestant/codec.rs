@@ -16,15 +16,6 @@ pub(super) struct Server {
     policy: Policy,
 }
 
-impl Server {
-    /// Takes longer batches than the default.
-    pub(super) fn wide() -> Self {
-        let mut policy = Policy::default();
-        policy.max_batch = 100_000;
-        Self { policy }
-    }
-}
-
 impl Contestant for Server {
     fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut decoder = Decode::new(bytes, &self.policy);

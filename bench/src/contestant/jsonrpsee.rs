@@ -1,11 +1,6 @@
-//! jsonrpsee, by its two ways in memory.
-//!
-//! [`Module`] is its public one, `RpcModule::raw_json_request`, which sets up
-//! a subscription channel for each call. [`Server`] does what its server does
-//! between socket and socket (`handle_rpc_call` and `RpcService`, both
-//! private), from the public parts they are made of, without that channel.
+//! jsonrpsee: what its server does between socket and socket with the bytes of a request
+//! (`handle_rpc_call` and `RpcService`, both private), from the public parts they are made of.
 
-use futures_executor::block_on;
 use jsonrpsee::core::server::{BatchResponseBuilder, MethodCallback, MethodResponse};
 use jsonrpsee::types::{ErrorObjectOwned, Params, Request};
 use jsonrpsee::{Extensions, RpcModule};
@@ -40,31 +35,11 @@ fn module() -> RpcModule<()> {
     module
 }
 
-pub(super) struct Module(RpcModule<()>);
-
-impl Module {
-    pub(super) fn new() -> Self {
-        Self(module())
-    }
-}
-
-impl Contestant for Module {
-    fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        let text = std::str::from_utf8(bytes).expect("UTF-8");
-        let (reply, _) = block_on(self.0.raw_json_request(text, 1)).expect("a call");
-        out.extend_from_slice(reply.get().as_bytes());
-    }
-}
-
 pub(super) struct Server(RpcModule<()>);
 
 impl Server {
     pub(super) fn new() -> Self {
         Self(module())
-    }
-
-    pub(super) const fn of(module: RpcModule<()>) -> Self {
-        Self(module)
     }
 
     fn call(&self, request: Request<'_>) -> MethodResponse {

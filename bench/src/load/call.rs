@@ -20,7 +20,7 @@ pub(crate) const MOST_IN_FLIGHT: u64 = 100_000;
 /// How many calls a batch has.
 const BATCH: usize = 100;
 
-/// The whole message, if nobody says otherwise.
+/// Bytes of a whole message of `echo`.
 const ECHO: usize = 1024;
 
 /// How the servers want to be greeted and called.
@@ -80,16 +80,14 @@ impl Dialect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Add,
-    /// An `add` that takes 10 ms and no processor.
-    Nap,
     /// An `add` that takes 100 µs of processor time.
     Spin,
     /// The order of the tables in memory: the server has more to do than we.
     Place,
     /// A hundred `add` in one message, which counts as one call.
     Batch,
-    /// A message of so many bytes, whose params come back.
-    Echo(usize),
+    /// A message of 1 KB, whose params come back.
+    Echo,
 }
 
 impl FromStr for Work {
@@ -98,11 +96,9 @@ impl FromStr for Work {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "add" => Ok(Self::Add),
-            "nap" => Ok(Self::Nap),
             "spin" => Ok(Self::Spin),
             "place" => Ok(Self::Place),
             "batch" => Ok(Self::Batch),
-            "echo" => Ok(Self::Echo(ECHO)),
             other => Err(format!("no call `{other}`")),
         }
     }
@@ -119,12 +115,8 @@ impl Task {
     fn text(self) -> String {
         let Self { work, dialect } = self;
         match work {
-            Work::Add | Work::Nap | Work::Spin => {
-                let method = match work {
-                    Work::Nap => "nap",
-                    Work::Spin => "spin",
-                    _ => "add",
-                };
+            Work::Add | Work::Spin => {
+                let method = if work == Work::Spin { "spin" } else { "add" };
                 let mcp = format!(r#"{{"name":"{method}","arguments":{{"a":{FIRST},"b":7}}}}"#);
                 match dialect {
                     Dialect::Mcp => dialect.call("tools/call", &mcp),
@@ -146,33 +138,20 @@ impl Task {
                 let calls = (1..=BATCH).map(|id| add.replace(&first, &id.to_string()));
                 format!("[{}]", calls.collect::<Vec<_>>().join(","))
             }
-            Work::Echo(_) => dialect.call("echo", &format!(r#"["{}"]"#, self.padding())),
+            Work::Echo => dialect.call("echo", &format!(r#"["{}"]"#, self.padding())),
         }
     }
 
-    /// What makes an `echo` as long as it has to be.
+    /// Returns the text that makes an `echo` as long as it has to be.
     fn padding(self) -> String {
-        let Work::Echo(size) = self.work else {
-            return String::new();
-        };
         let around = self.dialect.call("echo", r#"[""]"#).len();
-        let length = size.saturating_sub(around).max(1);
+        let length = ECHO - around;
         let mut padding = "caudal ".repeat(length.div_ceil(7));
         padding.truncate(length);
         padding
     }
 
-    /// Whether MCP can carry it: as a tool, and not in a batch.
-    pub(crate) fn is_tool(self) -> bool {
-        matches!(self.work, Work::Add | Work::Nap)
-    }
-
-    /// No reply is shorter than this: what is looked at in every one of them.
-    pub(crate) fn shortest(self) -> usize {
-        self.padding().len()
-    }
-
-    /// Whether `reply` is the right one for its id.
+    /// Fails unless `reply` is the right one for its id.
     pub(crate) fn check(self, reply: &[u8]) -> Result<(), Problem> {
         let shown = || String::from_utf8_lossy(&reply[..reply.len().min(1000)]);
         let wrong = || format!("wrong reply: {}", shown());
@@ -188,13 +167,13 @@ impl Task {
                 };
                 replies.len() == BATCH && replies.iter().all(right)
             }),
-            (Work::Add | Work::Nap, Dialect::Mcp) => {
+            (Work::Add, Dialect::Mcp) => {
                 let text = result["content"][0]["text"].as_str();
                 text.and_then(|text| text.parse().ok()) == sum(id)
             }
-            (Work::Add | Work::Nap | Work::Spin, _) => result.as_u64() == sum(id),
+            (Work::Add | Work::Spin, _) => result.as_u64() == sum(id),
             (Work::Place, _) => result["units"] == order::place(&order::sample(0)).units,
-            (Work::Echo(_), _) => result[0] == self.padding(),
+            (Work::Echo, _) => result[0] == self.padding(),
         };
         let known = id.is_some_and(|id| (FIRST..FIRST + IDS).contains(&id));
         match right && (known || self.work == Work::Batch) {
@@ -266,13 +245,6 @@ mod tests {
         dialect: Dialect::Plain,
     };
 
-    fn echo(size: usize) -> Task {
-        Task {
-            work: Work::Echo(size),
-            ..ADD
-        }
-    }
-
     #[test]
     fn a_call_carries_its_number() {
         let mut call = Call::of(ADD, Framing::Line);
@@ -296,8 +268,8 @@ mod tests {
     fn a_call_speaks_the_dialect_of_its_server() {
         let text = |work, dialect| Task { work, dialect }.text();
         assert_eq!(
-            text(Work::Nap, Dialect::Dotted),
-            r#"{"jsonrpc":"2.0","id":100000,"method":"Bench.nap","params":[100000,7]}"#
+            text(Work::Spin, Dialect::Dotted),
+            r#"{"jsonrpc":"2.0","id":100000,"method":"Bench.spin","params":[100000,7]}"#
         );
         assert_eq!(
             text(Work::Add, Dialect::Mcp),
@@ -309,15 +281,16 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_is_as_long_as_it_was_asked_to_be() {
-        for size in [100, 1024, 100_000] {
-            assert_eq!(echo(size).text().len(), size);
-            let padding = echo(size).padding();
-            let reply = |text: &str| format!(r#"{{"id":100001,"result":["{text}"]}}"#);
-            assert!(echo(size).check(reply(&padding).as_bytes()).is_ok());
-            let short = &padding[1..];
-            assert!(echo(size).check(reply(short).as_bytes()).is_err());
-        }
+    fn an_echo_has_1_kb_and_must_come_back_whole() {
+        let echo = Task {
+            work: Work::Echo,
+            ..ADD
+        };
+        assert_eq!(echo.text().len(), 1024);
+        let padding = echo.padding();
+        let reply = |text: &str| format!(r#"{{"id":100001,"result":["{text}"]}}"#);
+        assert!(echo.check(reply(&padding).as_bytes()).is_ok());
+        assert!(echo.check(reply(&padding[1..]).as_bytes()).is_err());
     }
 
     #[test]

@@ -71,11 +71,6 @@ impl Framing {
         }
     }
 
-    /// Whether it travels over sockets only.
-    pub(crate) fn is_web(self) -> bool {
-        matches!(self, Self::Post | Self::WebSocket)
-    }
-
     /// Where the text begins in a frame of `length` bytes that carries `text`.
     pub(crate) fn start(self, length: usize, text: &str) -> usize {
         match self {
@@ -184,8 +179,6 @@ fn string(bytes: &[u8], mut at: usize) -> Option<usize> {
 #[derive(Debug)]
 pub(crate) struct Frames {
     framing: Framing,
-    /// No reply may be shorter.
-    shortest: usize,
     buffer: Vec<u8>,
     end: usize,
     /// So many of them were looked at, and do not end a message.
@@ -198,18 +191,9 @@ impl Frames {
     pub(crate) fn new(framing: Framing) -> Self {
         Self {
             framing,
-            shortest: 0,
             buffer: vec![0; ROOM],
             end: 0,
             seen: 0,
-        }
-    }
-
-    /// For the replies to `task`.
-    pub(crate) fn of(framing: Framing, task: Task) -> Self {
-        Self {
-            shortest: task.shortest(),
-            ..Self::new(framing)
         }
     }
 
@@ -238,7 +222,7 @@ impl Frames {
         let mut count = 0;
         let mut last = 0..0;
         match self.framing {
-            Framing::Line if self.shortest == 0 => {
+            Framing::Line => {
                 if let Some(end) = memrchr(b'\n', bytes) {
                     taken = end + 1;
                     count = memchr_iter(b'\n', &bytes[..taken]).count() as u64;
@@ -250,9 +234,6 @@ impl Frames {
                     last = taken + body..taken + end;
                     taken += next;
                     count += 1;
-                    if last.len() < self.shortest {
-                        return Err(format!("a reply of only {} bytes", last.len()).into());
-                    }
                 }
             }
         }
@@ -306,7 +287,6 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::{Frames, Framing};
-    use crate::call::{Dialect, Task};
 
     #[test]
     fn counts_what_is_whole_and_keeps_the_rest() {
@@ -323,21 +303,6 @@ mod tests {
                 }
                 assert_eq!((counted, frames.end), (2, 0), "cut at {cut}");
             }
-        }
-    }
-
-    #[test]
-    fn every_reply_must_be_long_enough() {
-        let task = "echo".parse().map(|work| Task {
-            work,
-            dialect: Dialect::Plain,
-        });
-        for framing in [Framing::Line, Framing::Header, Framing::Json] {
-            let mut frames = Frames::of(framing, task.clone().expect("a call"));
-            let reply = framing.frame(r#"{"id":100000,"result":[""]}"#);
-            frames.buffer[..reply.len()].copy_from_slice(&reply);
-            frames.end = reply.len();
-            assert!(frames.count(None).is_err());
         }
     }
 

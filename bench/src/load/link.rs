@@ -3,15 +3,14 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::Command;
+use std::time::Duration;
 
-use caudal_bench::child;
-use caudal_bench::process::{self, Usage};
+use caudal_bench::process;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, read, write};
 
 use crate::call::Dialect;
 use crate::frames::{Frames, Framing};
-use crate::placed::Watch;
 use crate::{Plan, Problem};
 
 /// The first reply is checked, and then one after so many reads.
@@ -33,80 +32,56 @@ pub(crate) struct Link {
     pub(crate) to: OwnedFd,
 }
 
-/// The server, if it is a child or its id is known.
+/// The server, a child of this process.
 #[derive(Debug)]
-pub(crate) struct Server {
-    pid: Option<u32>,
-    /// Ends with this.
-    child: Option<child::Server>,
-}
+pub(crate) struct Server(process::Server);
 
 impl Server {
-    fn own(child: child::Server) -> Self {
-        Self {
-            pid: Some(child.pid()),
-            child: Some(child),
-        }
+    /// Returns its processor time so far.
+    pub(crate) fn cpu(&self) -> Result<Duration, Problem> {
+        Ok(process::cpu(self.0.pid())?)
     }
 
-    /// What it has used so far; `None` if it is not ours to look into.
-    pub(crate) fn usage(&self) -> Result<Option<Usage>, Problem> {
-        self.pid.map(process::usage).transpose()
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.pid()
     }
 
-    /// Looks where its threads are; `None` if it is not ours to look into.
-    pub(crate) fn watch(&self) -> Option<Watch> {
-        self.pid.map(Watch::start)
-    }
-
-    /// Lets it end by itself: who looks at it has something to write then. Its input
-    /// must have ended; for some that is a failure.
+    /// Lets it end by itself: a tool that wraps it has something to write then. The links
+    /// must have been dropped.
     pub(crate) fn finish(self) {
-        drop(self.child.map(child::Server::finish));
+        self.0.finish();
     }
 }
 
-/// Starts the server, if it is ours to start, and makes `count` links to it.
-/// Over a pipe there is only one.
+/// Starts the server and makes `count` links to it. Over a pipe there is only one.
 pub(crate) fn start(plan: &Plan, count: usize) -> Result<(Server, Vec<Link>), Problem> {
-    let last = process::cores() - 1;
-    if plan.own_core {
-        // The server is started on the others, of which there is one at least.
-        process::pin_to(0..last.max(1))?;
-    }
-    let started = start_on(plan, count)?;
-    if plan.own_core {
-        process::pin_to(last..last + 1)?;
-    }
-    Ok(started)
-}
-
-fn start_on(plan: &Plan, count: usize) -> Result<(Server, Vec<Link>), Problem> {
-    if let Some(address) = plan.connect {
-        let server = Server {
-            pid: plan.pid,
-            child: None,
-        };
+    if plan.tcp {
+        let (server, address) = listen(plan)?;
         return Ok((server, connect(address, count)?));
     }
+    let mut server = process::Server::start(&mut command(plan)?)?;
+    let (to, from) = server.pipes().ok_or("no pipes")?;
+    let link = Link {
+        from: from.into(),
+        to: to.into(),
+    };
+    Ok((Server(server), vec![link]))
+}
+
+/// Starts a server that listens.
+pub(crate) fn listen(plan: &Plan) -> Result<(Server, SocketAddr), Problem> {
+    let (server, port) = process::Server::listen(&mut command(plan)?)?;
+    Ok((Server(server), (Ipv4Addr::LOCALHOST, port).into()))
+}
+
+fn command(plan: &Plan) -> Result<Command, Problem> {
     let (program, arguments) = plan.server.split_first().ok_or("no server")?;
     let mut command = Command::new(program);
     command.args(arguments);
-    if !plan.tcp && plan.rate.is_none() {
-        let mut child = child::Server::start(&mut command)?;
-        let (to, from) = child.pipes().ok_or("no pipes")?;
-        let link = Link {
-            from: from.into(),
-            to: to.into(),
-        };
-        return Ok((Server::own(child), vec![link]));
-    }
-    let (child, port) = child::Server::listen(&mut command)?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    Ok((Server::own(child), connect(address, count)?))
+    Ok(command)
 }
 
-fn connect(address: SocketAddr, count: usize) -> Result<Vec<Link>, Problem> {
+pub(crate) fn connect(address: SocketAddr, count: usize) -> Result<Vec<Link>, Problem> {
     let link = |_| {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -170,6 +145,9 @@ impl Link {
     }
 }
 
+/// So many bytes that were written are kept at most, while others wait.
+const MOST_WRITTEN: usize = 1 << 20;
+
 /// Bytes that wait to be written.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -187,7 +165,13 @@ impl Outbox {
         while self.written < self.bytes.len() {
             match write(&link.to, &self.bytes[self.written..]) {
                 Ok(written) => self.written += written,
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => {
+                    if self.written > MOST_WRITTEN {
+                        self.bytes.drain(..self.written);
+                        self.written = 0;
+                    }
+                    return Ok(());
+                }
                 Err(problem) => return Err(problem),
             }
         }

@@ -4,7 +4,7 @@ use caudal::{Address, RawValue, Router};
 use caudal_bench::order::{self, Order};
 use caudal_bench::spin::spin;
 
-use super::{Framing, Outcome, Transport, nap};
+use super::{Framing, Outcome, Transport};
 
 /// `asynchronous` makes the handlers of `add` and `echo` futures that are ready at once.
 pub(super) fn serve(
@@ -22,7 +22,6 @@ pub(super) fn serve(
             .method("echo", |params: Box<RawValue>| async move { Ok(params) }),
     };
     let router = router
-        .method("nap", |(a, b): (i64, i64)| nap(a + b))
         .method("spin", |(a, b): (i64, i64)| {
             spin();
             Ok(a + b)

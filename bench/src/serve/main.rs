@@ -4,12 +4,9 @@
 //!
 //! ```text
 //! bare           every framing and transport; also knows `echo` and `place`
-//! caudal         the same, with a plain handler, and `nap`: an `add` that takes 10 ms
-//!                and `spin`: one that takes 100 µs of processor time
+//! caudal         the same, with a plain handler, and `spin`: an `add` that takes 100 µs of
+//!                processor time
 //! caudal-async   the same, with a handler that is a ready future
-//! caudal-waiting TCP: its handler waits until it is told
-//! oracle         pipes: knows the answers, and writes those to all that it has read
-//! oracle-21      the same, and writes 21 at once
 //! ```
 //!
 //! `serve CONTESTANT http|ws [one]`: the same over HTTP and WebSocket; see `web`.
@@ -21,14 +18,11 @@
 
 mod bare;
 mod caudal;
-mod oracle;
-mod waiting;
 mod web;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Where one message ends and the next begins.
 #[derive(Clone, Copy, Debug)]
@@ -82,17 +76,8 @@ fn run(arguments: &[&str]) -> Outcome {
         "bare" => bare::serve(transport, framing),
         "caudal" => caudal::serve(transport, framing, false, one_thread),
         "caudal-async" => caudal::serve(transport, framing, true, one_thread),
-        "caudal-waiting" => waiting::serve(),
-        "oracle" => oracle::serve(framing, usize::MAX),
-        "oracle-21" => oracle::serve(framing, 21),
         _ => Err(format!("no contestant `{name}`").into()),
     }
-}
-
-/// The answer to `nap`.
-async fn nap(sum: i64) -> Result<i64, ::caudal::JsonRpcError> {
-    tokio::time::sleep(Duration::from_millis(10)).await;
-    Ok(sum)
 }
 
 /// Listens on a free port of this machine only, and says which.

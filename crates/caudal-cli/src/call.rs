@@ -9,23 +9,23 @@ use caudal::{Address, CallError, Config, Endpoint, EndpointError, Peer, RawValue
 use tokio::sync::mpsc;
 
 use crate::args::Call;
-use crate::blame::{
+use crate::endpoint::{self, Role, Token, is_program, is_url};
+use crate::exit::{Exit, Failure, complain};
+use crate::explain::{
     garbled, has_failed, instead, not_accepted, not_answered, not_connected, not_taken, not_whole,
     old, rpc_error, violation,
 };
-use crate::endpoint::{self, Role, Token, is_program, is_url};
-use crate::exit::{Exit, Failure, complain};
-use crate::findings::{Finding, Findings, GarbageKind, PASSED_OVER, lenient};
+use crate::findings::{Finding, Findings, Garbage, GarbageKind, PASSED_OVER, lenient};
 use crate::layout::{Style, layout};
 use crate::params;
 use crate::signals::{Limit, Signals, aside};
 
 /// Maximum size of an answer.
 const MAX_ANSWER: usize = 64 << 20;
-/// Time for the connection to end after the response. A program has twice two seconds to
-/// exit by itself.
+/// Time for the connection to end when the answer is there. A program has
+/// twice two seconds to end by itself.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// The same after the timeout, so that the server can learn of it.
+/// The same when the time is up: a server that listens learns of it.
 const FAREWELL: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run(call: Call) -> Result<Exit, Failure> {
@@ -36,12 +36,12 @@ pub(crate) async fn run(call: Call) -> Result<Exit, Failure> {
     }
 }
 
-/// The call to make.
+/// Call that is to be made.
 pub(crate) struct Target {
     pub(crate) endpoint: Endpoint,
     pub(crate) method: String,
     pub(crate) params: Option<Box<RawValue>>,
-    /// Time limit for connecting and calling, as it was typed.
+    /// Time limit for all of it, as it was typed.
     pub(crate) timeout: Duration,
 }
 
@@ -72,7 +72,7 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
         .timeout(call.timeout);
     let peer = connect.await.map_err(|error| not_connected(&error))?;
     let left = call.timeout.saturating_sub(started.elapsed());
-    // Zero would mean no limit.
+    // Zero would be for ever.
     let left = left.max(Duration::from_millis(1));
     if call.notify {
         return notify(&peer, &target, left).await;
@@ -85,18 +85,18 @@ async fn carry_out(call: Call) -> Result<Exit, Failure> {
     }
     let late = started.elapsed() >= call.timeout;
     let patience = match target.endpoint.address() {
-        // The program is killed when its last handle is dropped.
+        // It is killed as soon as nobody has a hold of it.
         Address::Command { .. } if late => return result.map(|_| Exit::Ok),
         _ if late => FAREWELL,
         _ => GOODBYE,
     };
     peer.close();
-    // The call has ended, so a failure to close does not matter.
+    // The call is over: how the connection ends is no matter.
     let _ = tokio::time::timeout(patience, peer.closed()).await;
     result.map(|_| Exit::Ok)
 }
 
-/// Sorts the arguments into endpoint, method and params.
+/// Sorts what was typed.
 async fn target(call: &Call) -> Result<Target, Failure> {
     let words = [&call.first, &call.second, &call.third];
     let words: Vec<&str> = words
@@ -215,7 +215,7 @@ fn for_program(
 
 const ECHO: &str = "it sends back what it was sent";
 
-/// Calls, and waits for the response or for a finding that replaces it.
+/// Calls, and waits for the answer or for what takes its place.
 async fn ask(
     peer: &Peer,
     target: &Target,
@@ -229,67 +229,84 @@ async fn ask(
     let mut call = std::pin::pin!(call.into_future());
     let program = is_program(&target.endpoint);
     let (mut garbage, mut passed_over) = (None, 0);
-    let failed = loop {
+    let error = loop {
         tokio::select! {
             biased;
             answer = &mut call => match answer {
                 Ok(result) => return Ok(result),
                 Err(error) => break error,
             },
-            Some(finding) = findings.recv() => match finding {
-                Finding::Refused(error) => break CallError::Remote(error),
-                Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
-                Finding::Old(text) => return Err(old(&target.endpoint, &text)),
-                Finding::Garbage(found) => {
-                    passed_over += 1;
-                    let framing = [GarbageKind::Framing, GarbageKind::Headers];
-                    // A program may print before it serves. Other servers may not.
-                    let excused = program && !framing.contains(&found.kind);
-                    if !excused || passed_over == PASSED_OVER {
-                        return Err(garbled(&target.endpoint, &found));
-                    }
-                    if garbage.is_none() {
-                        let text = &found.text;
-                        complain(&format!("this is not JSON-RPC, and passed over: {text}"));
-                    }
-                    garbage = Some(found);
+            Some(finding) = findings.recv() => {
+                let found = garbage_of(finding, &target.endpoint)?;
+                passed_over += 1;
+                let framing = [GarbageKind::Framing, GarbageKind::Headers];
+                // A program may print before it serves; others have no excuse.
+                let excused = program && !framing.contains(&found.kind);
+                if !excused || passed_over == PASSED_OVER {
+                    return Err(garbled(&target.endpoint, &found));
                 }
+                if garbage.is_none() {
+                    let text = &found.text;
+                    complain(&format!("this is not JSON-RPC, and passed over: {text}"));
+                }
+                garbage = Some(found);
             },
         }
     };
-    // The call may have ended before its finding was read.
+    // The call may have ended first, in the same breath.
     while let Ok(finding) = findings.try_recv() {
-        match finding {
-            Finding::Refused(error) => return Err(rpc_error(&error)),
-            Finding::Echo => return Err(violation(&target.endpoint, ECHO)),
-            Finding::Old(text) => return Err(old(&target.endpoint, &text)),
-            // The first finding explains most, unless the server is a program.
-            Finding::Garbage(found) if program || garbage.is_none() => garbage = Some(found),
-            Finding::Garbage(_) => {}
+        let found = garbage_of(finding, &target.endpoint)?;
+        // What others than a program say first tells most.
+        if program || garbage.is_none() {
+            garbage = Some(found);
         }
     }
-    let understood = watch.has_understood();
-    match garbage {
-        Some(garbage) if matches!(failed, CallError::Timeout | CallError::Closed(_)) => {
-            Err(instead(target, &failed, &garbage, understood))
-        }
-        _ if matches!(failed, CallError::Timeout) && peer.stats().invalid > 0 => {
-            let text = format!(
-                "no message can be found in what it sends, or one has more than {MAX_ANSWER} bytes"
-            );
-            Err(violation(&target.endpoint, &text))
-        }
-        _ if matches!(failed, CallError::Timeout) && !is_url(&target.endpoint) => {
-            match peer.stats().bytes_received {
-                bytes @ 1.. if !watch.has_heard() => Err(not_whole(target, bytes)),
-                _ => Err(not_answered(target, &failed, understood)),
-            }
-        }
-        _ => Err(not_answered(target, &failed, understood)),
+    Err(unanswered(peer, target, watch, &error, garbage))
+}
+
+/// Garbage that was found, or the failure if the finding is another one.
+fn garbage_of(finding: Finding, endpoint: &Endpoint) -> Result<Garbage, Failure> {
+    match finding {
+        Finding::Refused(error) => Err(rpc_error(&error)),
+        Finding::Echo => Err(violation(endpoint, ECHO)),
+        Finding::Old(text) => Err(old(endpoint, &text)),
+        Finding::Garbage(found) => Ok(found),
     }
 }
 
-/// Sends a notification, and waits until it was sent.
+/// Explains why a call has no answer.
+fn unanswered(
+    peer: &Peer,
+    target: &Target,
+    watch: &Findings,
+    error: &CallError,
+    garbage: Option<Garbage>,
+) -> Failure {
+    let understood = watch.has_understood();
+    let is_late = matches!(error, CallError::Timeout);
+    let stats = peer.stats();
+    match garbage {
+        Some(garbage) if is_late || matches!(error, CallError::Closed(_)) => {
+            instead(target, error, &garbage, understood)
+        }
+        _ if is_late && stats.invalid > 0 => {
+            let text = format!(
+                "no message can be found in what it sends, or one has more than {MAX_ANSWER} bytes"
+            );
+            violation(&target.endpoint, &text)
+        }
+        _ if is_late
+            && stats.bytes_received > 0
+            && !is_url(&target.endpoint)
+            && !watch.has_heard() =>
+        {
+            not_whole(target, stats.bytes_received)
+        }
+        _ => not_answered(target, error, understood),
+    }
+}
+
+/// Sends a notification, and sees it off.
 async fn notify(peer: &Peer, target: &Target, limit: Duration) -> Result<Exit, Failure> {
     let sent = async {
         let sent = peer.notify(&target.method, target.params.as_deref()).await;
@@ -309,7 +326,7 @@ async fn print(result: &RawValue) -> Result<(), Failure> {
     let text = layout(result.get(), Style::of(&stdout));
     let written = aside(move || writeln!(stdout, "{text}").and_then(|()| stdout.flush()));
     match written.await {
-        // The reader of stdout has closed it, which is no failure.
+        // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::usage(format!("cannot write the result: {error}"))),
         Ok(()) => Ok(()),

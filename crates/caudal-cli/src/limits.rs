@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use caudal::http::Options;
-use caudal::{Address, Config, Endpoint};
+use caudal::{Address, Config, Endpoint, ServerLimits};
 use clap::Args;
 
 use crate::endpoint::is_url;
@@ -40,6 +40,7 @@ impl Limits {
         &self,
         endpoint: &Endpoint,
         config: &mut Config,
+        limits: &mut ServerLimits,
         options: &mut Options,
     ) -> Result<(), Failure> {
         if self.max_connections.is_some() && *endpoint.address() == Address::Stdio {
@@ -54,13 +55,13 @@ impl Limits {
             )));
         }
         for (limit, given) in [
-            (&mut config.limits.connections, self.max_connections),
+            (&mut limits.connections, self.max_connections),
             (
                 &mut options.connections_per_address,
                 self.max_connections_per_address,
             ),
             (&mut config.policy.max_message, self.max_message),
-            (&mut config.limits.in_flight, self.max_in_flight),
+            (&mut config.in_flight, self.max_in_flight),
         ] {
             *limit = given.map_or(*limit, NonZeroUsize::get);
         }
@@ -80,13 +81,13 @@ mod tests {
         let serve = crate::args::Cli::command();
         let serve = serve.find_subcommand("serve").unwrap();
         for (option, default) in [
-            ("max_connections", config.limits.connections),
+            ("max_connections", ServerLimits::default().connections),
             (
                 "max_connections_per_address",
                 options.connections_per_address,
             ),
             ("max_message", config.policy.max_message),
-            ("max_in_flight", config.limits.in_flight),
+            ("max_in_flight", config.in_flight),
         ] {
             let mut options = serve.get_arguments();
             let found = options.find(|argument| *argument.get_id() == option);

@@ -3,7 +3,7 @@
 //! ```text
 //! args    what was typed
 //!  ├→ call    params → endpoint → one call → result on stdout
-//!  │    └→ blame   or what went wrong
+//!  │    └→ explain or what went wrong
 //!  └→ serve   demo methods → banner → until a signal
 //!       └→ log     what the library warns of
 //! exit    how it ended: one number for each kind
@@ -11,10 +11,10 @@
 
 mod args;
 mod banner;
-mod blame;
 mod call;
 mod endpoint;
 mod exit;
+mod explain;
 mod findings;
 mod layout;
 mod limits;

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use caudal::http::{Allowed, Options};
 use caudal::tls::{ServerTls, TlsError};
-use caudal::{Address, CloseReason, Config, Downlink, Endpoint, Error, Peer, transport};
+use caudal::{
+    Address, CloseReason, Config, Downlink, Endpoint, Error, Peer, ServerLimits, transport,
+};
 use caudal_cli::demo;
 
 use crate::args::Serve;
@@ -32,7 +34,9 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
         serve.allow_origin,
     )?;
     let mut config = demo::config();
-    serve.limits.set(&endpoint, &mut config, &mut options)?;
+    let mut limits = ServerLimits::default();
+    let given = &serve.limits;
+    given.set(&endpoint, &mut config, &mut limits, &mut options)?;
     options.tls = tls(&endpoint, serve.cert.as_deref().zip(serve.key.as_deref()))?;
     log::show();
     if *endpoint.address() == Address::Stdio {
@@ -40,6 +44,7 @@ pub(crate) async fn run(serve: Serve) -> Result<Exit, Failure> {
     }
     let mut listen = caudal::serve(&endpoint, demo::router())
         .config(config)
+        .limits(limits)
         .http(options);
     if serve.allow_remote {
         listen = listen.allow_remote();

@@ -86,6 +86,9 @@
 //! Types that may grow are `#[non_exhaustive]`. The types of `serde`,
 //! `serde_json` and `bytes` are part of the API, and those of no other crate.
 
+#[macro_use]
+mod setters;
+
 pub mod decode;
 pub mod encode;
 pub mod error;

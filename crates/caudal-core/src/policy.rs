@@ -1,15 +1,16 @@
 //! Policy of a decoder: limits, and choices that the specification leaves open.
 
-/// Limits and choices for [`decode`](crate::decode::decode).
+/// Limits and choices for [`decode`](crate::decode::decode). Every field has a setter of the
+/// same name.
 ///
-/// The defaults suit a server with untrusted clients. Every field can be set:
+/// The defaults suit a server with untrusted clients:
 ///
 /// ```
 /// use caudal_core::{NullId, Policy};
 ///
-/// let mut policy = Policy::default();
-/// policy.max_message = 16 * 1024 * 1024;
-/// policy.null_id = NullId::Reject;
+/// let policy = Policy::default()
+///     .max_message(16 * 1024 * 1024)
+///     .null_id(NullId::Reject);
 /// ```
 ///
 /// | limit | default | beyond it |
@@ -43,6 +44,20 @@ pub struct Policy {
     pub old_responses: OldResponses,
     /// Amount of detail in error responses.
     pub error_detail: ErrorDetail,
+}
+
+impl Policy {
+    setters! {
+        max_message: usize,
+        max_depth: usize,
+        max_batch: usize,
+        max_id: usize,
+        null_id: NullId,
+        scalar_params: ScalarParams,
+        extra_members: ExtraMembers,
+        old_responses: OldResponses,
+        error_detail: ErrorDetail,
+    }
 }
 
 impl Default for Policy {

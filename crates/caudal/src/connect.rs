@@ -39,7 +39,7 @@ where
         endpoint: endpoint.try_into().map_err(Into::into),
         router: Routes::default(),
         config: Config::default(),
-        timeout: Duration::from_secs(10),
+        timeout: Some(Duration::from_secs(10)),
         child: ChildOptions::default(),
         backoff: None,
         on_reconnect: None,
@@ -56,7 +56,7 @@ pub struct Connect {
     endpoint: Result<Endpoint, EndpointError>,
     router: Routes,
     config: Config,
-    timeout: Duration,
+    timeout: Option<Duration>,
     child: ChildOptions,
     backoff: Option<Backoff>,
     on_reconnect: Option<OnReconnect>,
@@ -94,9 +94,9 @@ impl Connect {
         self
     }
 
-    /// Sets the maximum time for one connection attempt: 10 s by default; zero means no limit.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+    /// Sets the maximum time for one connection attempt: 10 s by default; `None` means no limit.
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
         self
     }
 
@@ -192,7 +192,7 @@ impl fmt::Debug for Connect {
 /// Settings for making a connection, the first time and on reconnection.
 struct Dial {
     endpoint: Endpoint,
-    timeout: Duration,
+    timeout: Option<Duration>,
     child: ChildOptions,
     config: Arc<Config>,
     #[cfg(feature = "http")]
@@ -238,11 +238,7 @@ async fn open(dial: Arc<Dial>) -> Result<Box<dyn Transport>, Error> {
         endpoint: Box::new(endpoint.clone()),
         cause,
     };
-    let timeout = match timeout.is_zero() {
-        true => Duration::MAX,
-        false => *timeout,
-    };
-    match tokio::time::timeout(timeout, opened).await {
+    match tokio::time::timeout(timeout.unwrap_or(Duration::MAX), opened).await {
         Ok(Ok(transport)) => Ok(transport),
         Ok(Err(Some(cause))) => Err(connect(cause)),
         Ok(Err(None)) => Err(Error::not_built_in(endpoint, "connected to")),

@@ -41,6 +41,13 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
+    /// A socket that was bound elsewhere cannot be listened on.
+    #[error("cannot listen on the socket: {cause}")]
+    Socket {
+        /// Underlying I/O error.
+        #[source]
+        cause: io::Error,
+    },
     /// The address cannot be connected to.
     #[error("cannot connect to `{endpoint}`{}", connect_hint(.endpoint, .cause))]
     Connect {

@@ -134,7 +134,7 @@
 //! waiting cannot tell the other side, and the handler goes on.
 //!
 //! # Limits
-//! All are on by default; [`Limits`] has the table. At a limit the sender waits or
+//! All are on by default; [`Config`] has the table. At a limit the sender waits or
 //! gets an error; running calls continue.
 //!
 //! ## Memory of a server, at worst
@@ -142,11 +142,11 @@
 //!
 //! | term | options | default |
 //! |---|---|---|
-//! | messages that are not whole | [`Limits::incomplete`] | 256 MiB |
-//! | read buffers: 128 KiB for each connection, or for its HTTP/1.1 body; none while it is idle | [`Limits::connections`] | 1.2 GiB |
-//! | buffers of HTTP: 64 KiB for the head of a request, 64 KiB read and 80 KiB to be written for each connection (HTTP/2: 16 MiB for the heads of 256 requests, 1 MiB and 4 MiB) | [`Limits::connections`] | 2.0 GiB (205 GiB) |
-//! | messages that wait for their turn: `queue` and one message for each connection | [`Limits::queue`], [`Policy::max_message`], [`Limits::connections`] | 49 GiB |
-//! | what is to be sent: `output` and one message for each connection | [`Limits::output`], [`Policy::max_message`], [`Limits::connections`] | 49 GiB |
+//! | messages that are not whole | [`ServerLimits::incomplete`] | 256 MiB |
+//! | read buffers: 128 KiB for each connection, or for its HTTP/1.1 body; none while it is idle | [`ServerLimits::connections`] | 1.2 GiB |
+//! | buffers of HTTP: 64 KiB for the head of a request, 64 KiB read and 80 KiB to be written for each connection (HTTP/2: 16 MiB for the heads of 256 requests, 1 MiB and 4 MiB) | [`ServerLimits::connections`] | 2.0 GiB (205 GiB) |
+//! | messages that wait for their turn: `queue` and one message for each connection | [`Config::queue`], [`Policy::max_message`], [`ServerLimits::connections`] | 49 GiB |
+//! | what is to be sent: `output` and one message for each connection | [`Config::output`], [`Policy::max_message`], [`ServerLimits::connections`] | 49 GiB |
 //! | answers that wait for the rest of their batch, or each on a stream of HTTP/2: the same once more | the same | 49 GiB |
 //! | sessions, eight times `session_bytes`: from clients what waits, the shares of all sessions, and the POSTs that wait for room; to clients twice what waits, the shares, the replay, and the ids that POSTs wait for | `http::Options::session_bytes` | 2.0 GiB |
 //!
@@ -155,22 +155,21 @@
 //! where a handler makes it so.
 //!
 //! The application adds, for each connection: the params and results of
-//! [`Limits::in_flight`] requests, and the responses to [`Limits::pending`] calls of its own
+//! [`Config::in_flight`] requests, and the responses to [`Config::pending`] calls of its own
 //! that it has not read yet, each of at most [`Policy::max_message`] bytes. Further memory is
 //! 2 MiB of spare buffers for each thread of the runtime, and reserves of the allocator.
 //!
 //! Every client that can connect reaches the first three terms: 3.5 GiB over pipes, sockets
 //! and HTTP/1.1. The other terms depend on the methods: a notification or serial method that
 //! takes long, or replies that are large and not read. Almost all of the sum are limits of one
-//! connection times 10,000, so [`Limits::connections`] is the first to lower. With these
+//! connection times 10,000, so [`ServerLimits::connections`] is the first to lower. With these
 //! limits the first six terms are 0.7 GiB without HTTP/2:
 //!
 //! ```
-//! let mut config = caudal::Config::default();
-//! config.limits.connections = 100;
-//! config.limits.queue = 1 << 20;
-//! config.limits.output = 1 << 20;
-//! config.limits.incomplete = 64 << 20;
+//! use caudal::{Config, ServerLimits};
+//!
+//! let config = Config::default().queue(1 << 20).output(1 << 20);
+//! let limits = ServerLimits::default().connections(100).incomplete(64 << 20);
 //! ```
 //!
 //! # Seen from outside
@@ -189,13 +188,14 @@
 //! All that HTTP has is
 //! ```toml
 //! [dependencies]
-//! caudal = { version = "0.1", features = ["http", "ws", "sse", "polling", "webhook", "tls"] }
+//! caudal = { version = "0.1", features = ["http", "http2", "ws", "sse", "polling", "webhook", "tls"] }
 //! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 //! ```
 //!
 //! | feature | what it adds |
 //! |---|---|
 //! | `http` | POST: [`serve`](crate::serve()) and [`connect`](crate::connect()) for `http://`, and a tower service to mount elsewhere |
+//! | `http2` | HTTP/2 for servers, beside HTTP/1.1 on the same address; clients speak HTTP/1.1 |
 //! | `ws` | WebSocket, on the same address |
 //! | `sse`, `polling`, `webhook` | sessions over HTTP, in which the server speaks by events, when it is asked, or by calling a URL |
 //! | `tls` | `https://` and `wss://`, by rustls |
@@ -229,7 +229,7 @@ mod sync;
 pub mod transport;
 
 pub use self::call::incident::internal;
-pub use self::config::{Config, Limits};
+pub use self::config::{Config, ServerLimits};
 pub use self::connect::{Connect, connect};
 pub use self::dialect::{Cancel, Dialect, Progress};
 pub use self::endpoint::{Address, Downlink, Endpoint, EndpointError};
@@ -254,7 +254,8 @@ pub use self::router::method::{Blocking, Method};
 pub use self::router::routes::RegisterError;
 pub use self::router::state::State;
 pub use self::router::{Router, middleware};
-pub use self::server::{Serve, Server, serve};
+pub use self::server::{Protocol, Serve, Server, serve, serve_on, serve_stream};
+pub use self::transport::{AcceptedStream, BoundListener};
 pub use caudal_core::{
     CallError, CloseReason, CorrelationId, EncodeError, ErrorCode, ErrorDetail, ExtraMembers,
     FrameError, Framing, Id, IdFormat, JsonRpcError, NullId, OldResponses, Policy, RequestId,

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 
 fn speaking(dialect: Dialect) -> Config {
     let mut config = Config::default();
-    config.call_timeout = LIMIT;
+    config.call_timeout = Some(LIMIT);
     config.dialect = dialect;
     config
 }

@@ -200,7 +200,7 @@ async fn we_drive(kind: &str) {
             let _ = logged.send(params["data"].clone());
         });
     let mut config = Config::default();
-    config.call_timeout = LIMIT;
+    config.call_timeout = Some(LIMIT);
     config.dialect = Dialect::mcp();
     let peer = caudal::connect(format!("{}#sse", server.url))
         .router(router)

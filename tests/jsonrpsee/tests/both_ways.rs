@@ -103,7 +103,7 @@ async fn their_client_calls(client: &impl ClientT) {
     let sums: Vec<i64> = answers.into_iter().filter_map(Result::ok).collect();
     assert_eq!(sums, (1..=20).collect::<Vec<_>>());
     client
-        .method("note", rpc_params!["hello"])
+        .notification("note", rpc_params!["hello"])
         .await
         .unwrap();
 }

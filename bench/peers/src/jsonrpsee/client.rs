@@ -2,7 +2,6 @@
 //!
 //! Prints what the program `client` prints about caudal's.
 
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,29 +13,25 @@ use jsonrpsee::rpc_params;
 use jsonrpsee::ws_client::WsClientBuilder;
 
 use crate::Outcome;
-use crate::child::Server;
 
 const WINDOW: u64 = 64;
 
 /// The amount is a number of calls, or a time: `0.7s`.
-pub(crate) fn call(transport: &str, amount: &str, server: &[&str]) -> Outcome {
-    let (program, arguments) = server.split_first().ok_or("no server")?;
-    let (_server, port) = Server::listen(Command::new(program).args(arguments))?;
+pub(crate) fn call(client: &str, amount: &str, port: &str) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        match transport {
-            "ws" => {
+        match client {
+            "jsonrpsee-ws" => {
                 let url = format!("ws://127.0.0.1:{port}");
                 let client = WsClientBuilder::default().build(url).await?;
                 run(Arc::new(client), amount).await
             }
-            "http" => {
+            _ => {
                 let url = format!("http://127.0.0.1:{port}");
                 run(Arc::new(HttpClient::builder().build(url)?), amount).await
             }
-            other => Err(format!("no transport `{other}`").into()),
         }
     })
 }
@@ -53,7 +48,6 @@ async fn run<C: ClientT + Send + Sync + 'static>(client: Arc<C>, amount: &str) -
     let calls = calls(&client, most, time).await?;
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), used() - cpu);
     let called = serde_json::json!({
-        "calls": calls,
         "per_second": calls as f64 / seconds,
         "cpu": cpu / seconds,
     });

@@ -10,7 +10,7 @@ use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::spin::spin;
-use crate::{NAP, Outcome, announce};
+use crate::{Outcome, announce};
 
 /// Its default, 100 connections, is less than what is measured.
 const CONNECTIONS: u32 = 5_000;
@@ -72,11 +72,6 @@ fn methods() -> Result<RpcModule<Subscribers>, Box<dyn std::error::Error>> {
     module.register_method("spin", |params, _, _| {
         let (a, b): (i64, i64) = params.parse()?;
         spin();
-        Ok::<_, ErrorObjectOwned>(a + b)
-    })?;
-    module.register_async_method("nap", |params, _, _| async move {
-        let (a, b): (i64, i64) = params.parse()?;
-        tokio::time::sleep(NAP).await;
         Ok::<_, ErrorObjectOwned>(a + b)
     })?;
     module.register_method("echo", |params, _, _| params.parse::<Box<RawValue>>())?;

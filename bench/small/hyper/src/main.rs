@@ -1,14 +1,13 @@
-//! Both versions of HTTP on one port, and room for a WebSocket: every request gets the
-//! same bytes.
+//! HTTP/1.1 on one port, and room for a WebSocket: every request gets the same bytes.
 
 use std::convert::Infallible;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::main]
@@ -21,20 +20,10 @@ async fn main() -> std::io::Result<()> {
 }
 
 async fn serve(socket: TcpStream) {
-    let mut seen = [0; 3];
-    let is_http2 = matches!(socket.peek(&mut seen).await, Ok(3)) && &seen == b"PRI";
-    let (io, timer) = (TokioIo::new(socket), TokioTimer::new());
-    let served = if is_http2 {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        let builder = builder.timer(timer);
-        builder.serve_connection(io, service_fn(answer)).await
-    } else {
-        let mut builder = http1::Builder::new();
-        let builder = builder.timer(timer);
-        let served = builder.serve_connection(io, service_fn(answer));
-        served.with_upgrades().await
-    };
-    if let Err(error) = served {
+    let mut builder = http1::Builder::new();
+    let builder = builder.timer(TokioTimer::new());
+    let served = builder.serve_connection(TokioIo::new(socket), service_fn(answer));
+    if let Err(error) = served.with_upgrades().await {
         eprintln!("{error}");
     }
 }

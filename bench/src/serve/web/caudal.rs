@@ -5,14 +5,13 @@ use std::sync::{Arc, OnceLock};
 use caudal::{Address, Event, RawValue, Router, Server};
 use caudal_bench::spin::spin;
 
-use super::super::{Outcome, announce, nap};
+use super::super::{Outcome, announce};
 
 pub(super) async fn serve() -> Outcome {
     let here: Arc<OnceLock<Server>> = Arc::default();
     let everybody = Arc::clone(&here);
     let router = Router::new()
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
-        .method("nap", |(a, b): (i64, i64)| nap(a + b))
         .method("spin", |(a, b): (i64, i64)| {
             spin();
             Ok(a + b)

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use caudal_bench::web::EVENT;
+use caudal_bench::EVENT;
 use tungstenite::{Message, WebSocket};
 
 use super::super::{Outcome, accept, listen};

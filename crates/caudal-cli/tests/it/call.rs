@@ -5,7 +5,6 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crate::support::{
     Outcome, PROGRAM, Served, answering, caudal, eventually, fake, finish, nobody, paste, path,
@@ -1102,8 +1101,9 @@ fn interrupted_unread(said: String) {
     let mut command = caudal(&["call", &format!("tcp://{address}"), "x", "--verbose"]);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let unread = child.stderr.take().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    let mut unread = child.stderr.take().unwrap();
+    // It says something, and there is no room for all of it.
+    unread.read_exact(&mut [0]).unwrap();
     signal(&child, "INT");
     assert_eq!(wait(&mut child).code(), Some(130));
     drop(unread);

@@ -514,18 +514,23 @@ fn a_server_that_goes_away_has_closed_the_connection() {
         outcome.ends(4).prints("").complains(&parts);
         assert!(!outcome.stderr.contains("message completed"), "{outcome:?}");
     }
-    let (server, ways) = served(&[]);
-    let slow = caudal(&["call", &ways[0], "slow", r#"{"ms":600000}"#])
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    drop(server);
-    let said = slow.wait_with_output().unwrap();
-    assert_eq!(said.status.code(), Some(4));
-    let said = String::from_utf8(said.stderr).unwrap();
-    assert!(said.contains("the server closed the connection"), "{said}");
-    assert!(!said.contains("check the address"), "{said}");
+    // It is killed while the call runs.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut request, mut byte) = (Vec::new(), [0]);
+        while !request.ends_with(b"}") {
+            stream.read_exact(&mut byte).unwrap();
+            request.extend(byte);
+        }
+    });
+    let outcome = run(&["call", &format!("http://{address}/"), "x"]);
+    outcome
+        .ends(4)
+        .complains(&["the server closed the connection"]);
+    assert!(!outcome.stderr.contains("check the address"), "{outcome:?}");
+    server.join().unwrap();
 }
 
 #[test]

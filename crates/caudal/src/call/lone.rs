@@ -18,8 +18,6 @@ use crate::extensions::Extensions;
 use crate::observe::stats::{Counters, Stats};
 use crate::observe::tap::Direction;
 use crate::peer::id::LazyPeerId;
-#[cfg(feature = "http")]
-use crate::router::handler::BoxFuture;
 use crate::router::routes::Routes;
 
 /// State shared by lone messages from one place: those of an HTTP connection, of a mounted
@@ -35,7 +33,7 @@ pub(crate) struct LoneOrigin {
 impl LoneOrigin {
     pub(crate) fn new(config: Arc<Config>, remote: Option<String>) -> Arc<Self> {
         Arc::new(Self {
-            incoming: IncomingCalls::new(&config.limits),
+            incoming: IncomingCalls::new(&config),
             config,
             stats: Counters::default(),
             remote,
@@ -79,42 +77,29 @@ thread_local! {
     static SPARE: Cell<BytesMut> = Cell::default();
 }
 
-/// Runs one message and returns its reply, or `None` if it needs none.
-///
-/// # Errors
-/// The future of the reply, if a handler must wait. Dropping it cancels what the message
-/// began.
-#[cfg(feature = "http")]
-pub(crate) fn start(
-    router: &Arc<Routes>,
-    exchange: &Arc<LoneExchange>,
-    message: &[u8],
-) -> Result<Option<Bytes>, BoxFuture<Option<Bytes>>> {
-    let caller = Caller::Lone(Arc::clone(exchange));
-    match begin(router, &caller, message) {
-        (Progress::Done, reply) => Ok(sent(&caller, reply)),
-        (progress, reply) => {
-            let router = Arc::clone(router);
-            Err(Box::pin(async move {
-                finish(&router, &caller, progress, reply).await
-            }))
-        }
-    }
-}
-
-/// Runs one message and returns its reply, or `None` if it needs none.
+/// Runs one message until a handler must wait. The future returns its reply, or `None` if it
+/// needs none. It does not keep the message.
 ///
 /// # Cancel safety
-/// Dropping it cancels what the message began.
-pub(crate) async fn run(
-    router: &Routes,
-    origin: &Arc<LoneOrigin>,
+/// Dropping the future cancels what the message began.
+pub(crate) fn run<'r>(
+    router: &'r Routes,
+    exchange: Arc<LoneExchange>,
     message: &[u8],
-) -> Option<Bytes> {
-    let caller = Caller::Lone(LoneExchange::new(origin));
-    match begin(router, &caller, message) {
-        (Progress::Done, reply) => sent(&caller, reply),
-        (progress, reply) => finish(router, &caller, progress, reply).await,
+) -> impl Future<Output = Option<Bytes>> + Send + use<'r> {
+    let caller = Caller::Lone(exchange);
+    let begun = match begin(router, &caller, message) {
+        (Progress::Done, reply) => Ok(sent(&caller, reply)),
+        // In memory of its own, so that a message that waits for nothing does not need it.
+        (progress, reply) => Err(Box::pin(async move {
+            finish(router, &caller, progress, reply).await
+        })),
+    };
+    async move {
+        match begun {
+            Ok(reply) => reply,
+            Err(rest) => rest.await,
+        }
     }
 }
 

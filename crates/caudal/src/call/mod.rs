@@ -263,7 +263,7 @@ fn refusal(route: &Route, scope: &Scope<'_>) -> Option<Refusal> {
         return Some(Refusal::NoReturnPath);
     }
     // Too many calls go on though they were cancelled.
-    let is_full = || scope.router.detached.load(Relaxed) >= caller.config().limits.in_flight;
+    let is_full = || scope.router.detached.load(Relaxed) >= caller.config().in_flight;
     (route.may_detach() && is_full()).then_some(Refusal::Overloaded)
 }
 

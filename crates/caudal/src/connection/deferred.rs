@@ -26,7 +26,7 @@ impl Core {
     /// Does with a message what can be done now, and queues it if it must wait.
     pub(super) fn defer(&mut self, frame: &[u8], time_slice: TimeSlice) {
         let connection = Arc::clone(&self.connection);
-        let (policy, limits) = (&connection.config.policy, &connection.config.limits);
+        let (policy, config) = (&connection.config.policy, &connection.config);
         let mut message = decode(frame, policy);
         let traces = Traces::find(connection.config.trace, frame, &message);
         if let Message::Batch(entries) = &mut message {
@@ -57,7 +57,7 @@ impl Core {
             // Even a refusal needs room; reading stops when the queue is full.
             return self.queue(frame, &message);
         }
-        let queue_full = self.queue.is_full(limits.in_flight, limits.queue);
+        let queue_full = self.queue.is_full(config.in_flight, config.queue);
         let is_late = self.refusing;
         match &message {
             Message::Request(request) if is_late => {

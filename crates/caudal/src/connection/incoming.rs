@@ -8,7 +8,7 @@ use slab::Slab;
 use tokio_util::sync::CancellationToken;
 
 use super::id_index::{IdIndex, IdKey};
-use crate::config::Limits;
+use crate::config::Config;
 use crate::observe::stats::Counters;
 use crate::sync::lock;
 
@@ -56,10 +56,10 @@ struct RunningCall {
 }
 
 impl IncomingCalls {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
-            limit: limits.in_flight,
-            retained_limit: limits.output,
+            limit: config.in_flight,
+            retained_limit: config.output,
             in_flight: AtomicUsize::new(0),
             barriers: AtomicUsize::new(0),
             undelivered: AtomicUsize::new(0),

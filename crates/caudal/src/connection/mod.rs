@@ -77,7 +77,7 @@ impl Connection {
         let (stats, signal) = (Arc::default(), Arc::default());
         Self {
             sender: Sender::new(&config, &stats, &signal, framing, reconnects),
-            incoming: IncomingCalls::new(&config.limits),
+            incoming: IncomingCalls::new(&config),
             config,
             framing,
             stats,

@@ -102,10 +102,10 @@ impl Sender {
         framing: Framing,
         reconnects: bool,
     ) -> Self {
-        let pending = Pending::new(config.limits.pending, config.id_format)
+        let pending = Pending::new(config.pending, config.id_format)
             .with_old_responses(config.policy.old_responses);
         Self {
-            limit: AtomicUsize::new(config.limits.output),
+            limit: AtomicUsize::new(config.output),
             config: Arc::clone(config),
             stats: Arc::clone(stats),
             signal: Arc::clone(signal),

@@ -356,8 +356,8 @@ impl Core {
         if self.input_is_over() || self.paused.is_some() {
             return false;
         }
-        let limits = &self.connection.config.limits;
-        if !self.queue.is_full(limits.in_flight, limits.queue) {
+        let config = &self.connection.config;
+        if !self.queue.is_full(config.in_flight, config.queue) {
             return true;
         }
         // A response may follow the messages that fill the queue.
@@ -510,7 +510,7 @@ impl Core {
     fn go_idle(&mut self, cx: &mut Context<'_>) {
         let limit = self.connection.config.message_timeout;
         if self.timers.awaits_reader() || self.is_stalled {
-            let is_stuck = !limit.is_zero() && self.is_stuck();
+            let is_stuck = limit.is_some() && self.is_stuck();
             self.timers.set_stuck(is_stuck, limit);
         }
         if self.out.is_empty() {

@@ -27,10 +27,10 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Timers of a connection with an idle timeout; zero means none.
-    pub(super) fn new(idle: Duration) -> Self {
+    /// Timers of a connection, which may have an idle timeout.
+    pub(super) fn new(idle: Option<Duration>) -> Self {
         Self {
-            last_active: (!idle.is_zero()).then(Instant::now),
+            last_active: idle.map(|_| Instant::now()),
             ..Self::default()
         }
     }
@@ -55,14 +55,14 @@ impl Timers {
     }
 
     /// Deadline of the idle timeout if nothing happens before.
-    pub(super) fn idle_by(&self, idle: Duration) -> Option<Instant> {
-        self.last_active.map(|last| after(last, idle))
+    pub(super) fn idle_by(&self, idle: Option<Duration>) -> Option<Instant> {
+        Some(after(self.last_active?, idle?))
     }
 
-    /// Starts the timeout of a message unless it runs already; zero means no timeout.
-    pub(super) fn begin_message(&mut self, limit: Duration) {
-        if !limit.is_zero() && self.whole_by.is_none() {
-            self.whole_by = Some(after(Instant::now(), limit));
+    /// Starts the timeout of a message, if there is one, unless it runs already.
+    pub(super) fn begin_message(&mut self, limit: Option<Duration>) {
+        if self.whole_by.is_none() {
+            self.whole_by = limit.map(|limit| after(Instant::now(), limit));
         }
     }
 
@@ -86,9 +86,9 @@ impl Timers {
     }
 
     /// Sets whether each side waits for the other to read, and the limit for that state.
-    pub(super) fn set_stuck(&mut self, is_stuck: bool, limit: Duration) {
-        let begin = || after(Instant::now(), limit);
-        self.read_by = is_stuck.then(|| self.read_by.unwrap_or_else(begin));
+    pub(super) fn set_stuck(&mut self, is_stuck: bool, limit: Option<Duration>) {
+        let begin = || limit.map(|limit| after(Instant::now(), limit));
+        self.read_by = self.read_by.or_else(begin).filter(|_| is_stuck);
     }
 
     /// Returns the reason to close the connection if a timeout has expired.

@@ -68,6 +68,8 @@ pub enum EndpointError {
     FramingRefused(String),
     #[error("`{0}` has something behind its address; only `?framing=…` may follow")]
     Trailing(String),
+    #[error("`{0}` is no protocol; use a framing, or a URL such as `http://localhost/rpc`")]
+    NoUrl(String),
     #[error("`{0}` cannot be served; use one of {served}", served = served().join(" "))]
     NotServed(String),
 }
@@ -83,6 +85,10 @@ fn served() -> Vec<&'static str> {
 }
 
 impl EndpointError {
+    pub(crate) fn no_url(text: &str) -> Self {
+        Self::NoUrl(cut(text))
+    }
+
     /// The same for a server: no program is proposed.
     pub(crate) fn for_server(self) -> Self {
         match self {

@@ -175,6 +175,28 @@ impl Endpoint {
         }
     }
 
+    /// The same with the port that the system chose, if the address has a port.
+    pub(crate) fn with_port(mut self, chosen: Option<u16>) -> Self {
+        let Some(chosen) = chosen else {
+            return self;
+        };
+        match &mut self.address {
+            Address::Tcp { port, .. } => *port = chosen,
+            Address::WebSocket { url } | Address::Http { url, .. } => {
+                let old = authority(url).to_owned();
+                if let Some((host, _)) = host_and_port(&old) {
+                    let host = match host.contains(':') {
+                        true => format!("[{host}]"),
+                        false => host.to_owned(),
+                    };
+                    *url = url.replacen(&old, &format!("{host}:{chosen}"), 1);
+                }
+            }
+            Address::Stdio | Address::Unix { .. } | Address::Command { .. } => {}
+        }
+        self
+    }
+
     /// Framing of the messages; not used by WebSocket and HTTP.
     #[must_use]
     pub const fn framing(&self) -> Framing {

@@ -36,20 +36,4 @@ impl Endpoint {
             path: path.unwrap_or("/"),
         })
     }
-
-    /// The same URL with the port that the system chose.
-    pub(crate) fn with_port(mut self, port: u16) -> Self {
-        let Some(target) = self.target() else {
-            return self;
-        };
-        let host = match target.host.contains(':') {
-            true => format!("[{}]", target.host),
-            false => target.host.to_owned(),
-        };
-        let old = target.authority.to_owned();
-        if let Address::WebSocket { url } | Address::Http { url, .. } = &mut self.address {
-            *url = url.replacen(&old, &format!("{host}:{port}"), 1);
-        }
-        self
-    }
 }

@@ -20,31 +20,33 @@ pub mod tls;
 pub(crate) mod ws;
 
 use bytes::Bytes;
+use http::Response;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Response};
 
 pub use self::client::dial::ClientOptions;
 #[cfg(any(feature = "ws", feature = "webhook", all(test, feature = "tls")))]
 pub(crate) use self::client::dial::Socket;
 pub use self::options::{Allowed, Authorize, Caller, Options, Secret};
-pub(crate) use self::server::Listener;
+pub(crate) use self::server::Site;
 pub use self::server::body::Body;
-#[cfg(any(feature = "sse", feature = "polling"))]
+#[cfg(feature = "session")]
 pub(crate) use self::server::body::Flow;
 #[cfg(feature = "webhook")]
 pub(crate) use self::server::body::ReadError;
+pub(crate) use self::server::quota::Quota;
 #[cfg(feature = "session")]
-pub(crate) use self::server::quota::{Quota, QuotaLimits, QuotaPermit, network};
+pub(crate) use self::server::quota::{QuotaLimits, QuotaPermit, network};
 pub use self::server::service::Http;
 pub use self::server::status::{Reply, StatusPolicy};
 #[cfg(feature = "ws")]
-pub(crate) use self::server::{Lasting, bare};
+pub(crate) use self::server::{UpgradeGuard, bare};
 #[cfg(feature = "webhook")]
 pub(crate) use self::{
-    client::dial::dial_at, server::answer::not_json, server::body::read, server::service::has_json,
+    client::dial::dial_at, server::body::Shares, server::body::read,
+    server::content_type::has_json, server::responses::not_json,
 };
-pub use http::StatusCode;
 pub use http::request::Parts;
+pub use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 /// The type of what is answered.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -61,6 +63,7 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body
 }
 
 /// Refuses what there is no room for now.
+#[cfg(any(feature = "http2", feature = "session"))]
 pub(crate) fn later(text: impl Into<Bytes>) -> Response<Body> {
     soon(plain(StatusCode::SERVICE_UNAVAILABLE, text))
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use caudal_core::setters;
 use http::StatusCode;
 use http::request::Parts;
 
@@ -16,10 +17,10 @@ use crate::extensions::Extensions;
 /// ```
 /// use caudal::http::{Allowed, Options};
 ///
-/// let mut options = Options::default();
-/// options.tokens.push("s3cret".into());
-/// options.hosts = Allowed::of(["api.example.com"]);
-/// options.origins = Allowed::of(["https://app.example.com"]);
+/// let options = Options::default()
+///     .token("s3cret")
+///     .hosts(Allowed::of(["api.example.com"]))
+///     .origins(Allowed::of(["https://app.example.com"]));
 /// ```
 ///
 /// | limit | default | at the limit |
@@ -27,16 +28,16 @@ use crate::extensions::Extensions;
 /// | [`header_timeout`](Self::header_timeout) | 10 s | the connection is closed |
 /// | [`Config::message_timeout`](crate::Config::message_timeout) | 60 s | 408 |
 /// | [`idle_timeout`](Self::idle_timeout) | 60 s | the connection is closed |
-/// | [`Limits::connections`](crate::Limits::connections) | 10,000 | a further connection is answered with 503 and closed; with TLS it is closed without a response |
+/// | [`ServerLimits::connections`](crate::ServerLimits::connections) | 10,000 | a further connection is answered with 503 and closed; with TLS it is closed without a response |
 /// | [`connections_per_address`](Self::connections_per_address) | 1,024 | the same |
 /// | [`sessions`](Self::sessions) | 10,000 | 503 |
 /// | [`sessions_per_caller`](Self::sessions_per_caller) | 1,024 | 503 |
 /// | [`session_timeout`](Self::session_timeout) | 5 min | the session is closed |
 /// | [`session_bytes`](Self::session_bytes) | 256 MiB in all sessions, each way | senders wait |
 /// | ids that POSTs of one session wait for | 4 MiB, 256 bytes for each among them; in all [`session_bytes`](Self::session_bytes) | -32000 `Server overloaded` |
-/// | POSTs that wait for room in a session | [`Limits::queue`](crate::Limits::queue), and [`session_bytes`](Self::session_bytes) in all | 503 |
-/// | bodies that come in over one connection of HTTP/2 | [`Limits::queue`](crate::Limits::queue) | 503 |
-/// | bodies that come in over all connections | [`Limits::incomplete`](crate::Limits::incomplete) | 503 |
+/// | POSTs that wait for room in a session | [`Config::queue`](crate::Config::queue), and [`session_bytes`](Self::session_bytes) in all | 503 |
+/// | bodies that come in over one connection of HTTP/2 | [`Config::queue`](crate::Config::queue) | 503 |
+/// | bodies that come in over all connections | [`ServerLimits::incomplete`](crate::ServerLimits::incomplete) | 503 |
 /// | [`replay`](Self::replay) | 256 KiB a session | older events but the last are forgotten, and a gap is reported |
 /// | [`ping_timeout`](Self::ping_timeout) | 10 s | the WebSocket is closed |
 #[derive(Clone)]
@@ -61,9 +62,9 @@ pub struct Options {
     /// ```
     /// use caudal::http::{Allowed, Options};
     ///
-    /// let mut options = Options::default();
-    /// options.origins = Allowed::of(["https://app.example.com"]);
-    /// options.credentials = true;
+    /// let options = Options::default()
+    ///     .origins(Allowed::of(["https://app.example.com"]))
+    ///     .credentials(true);
     /// ```
     pub credentials: bool,
     /// Bearer tokens that are accepted. If the list is empty, no token is required.
@@ -106,8 +107,8 @@ pub struct Options {
     /// addresses. Tokens do not identify callers, because many callers may share one. A
     /// mounted service does not know addresses: set a [`Caller`] there.
     pub sessions_per_caller: usize,
-    /// Time after which a session whose client is silent is closed. Zero means no timeout.
-    pub session_timeout: Duration,
+    /// Time after which a session whose client is silent is closed, or `None` for no limit.
+    pub session_timeout: Option<Duration>,
     /// Maximum bytes that wait for the clients of all sessions, and maximum bytes that
     /// these have sent and that have not begun. At the limit, senders wait. Each session has
     /// a share for itself, whatever the others hold: `session_bytes` divided by
@@ -116,12 +117,12 @@ pub struct Options {
     /// Maximum bytes of events that a session keeps for a client that comes back. All
     /// sessions together keep no more than [`session_bytes`](Self::session_bytes).
     pub replay: usize,
-    /// Time without an event after which an event stream sends a comment. Zero means never.
-    pub keep_alive: Duration,
+    /// Time without an event after which an event stream sends a comment, or `None` for none.
+    pub keep_alive: Option<Duration>,
     /// Maximum time that a poll waits for a message.
     pub poll_timeout: Duration,
-    /// Time without input after which a WebSocket is sent a ping. Zero means never.
-    pub ping_interval: Duration,
+    /// Time without input after which a WebSocket is sent a ping, or `None` for none.
+    pub ping_interval: Option<Duration>,
     /// Maximum time that a WebSocket has to answer a ping. While its client reads nothing that
     /// is sent to it, the WebSocket counts as silent, even if it sends.
     pub ping_timeout: Duration,
@@ -131,6 +132,54 @@ pub struct Options {
     /// system.
     #[cfg(all(feature = "tls", feature = "webhook"))]
     pub webhook_tls: Option<crate::tls::ClientTls>,
+}
+
+impl Options {
+    setters! {
+        hosts: Allowed,
+        origins: Allowed,
+        credentials: bool,
+        #[cfg(feature = "tls")]
+        tls: impl Into<Option<crate::tls::ServerTls>>,
+        header_timeout: Duration,
+        idle_timeout: Duration,
+        connections_per_address: usize,
+        session_header: http::HeaderName,
+        session_method: impl Into<Option<String>>,
+        sessions: usize,
+        sessions_per_caller: usize,
+        session_timeout: impl Into<Option<Duration>>,
+        session_bytes: usize,
+        replay: usize,
+        keep_alive: impl Into<Option<Duration>>,
+        poll_timeout: Duration,
+        ping_interval: impl Into<Option<Duration>>,
+        ping_timeout: Duration,
+        private_webhooks: bool,
+        #[cfg(all(feature = "tls", feature = "webhook"))]
+        webhook_tls: impl Into<Option<crate::tls::ClientTls>>,
+    }
+
+    /// Adds a bearer token to [`tokens`](Self#structfield.tokens).
+    #[must_use]
+    pub fn token(mut self, token: impl Into<Secret>) -> Self {
+        self.tokens.push(token.into());
+        self
+    }
+
+    /// Sets [`authorize`](Self#structfield.authorize).
+    #[must_use]
+    pub fn authorize(mut self, authorize: impl Authorize + 'static) -> Self {
+        self.authorize = Some(Arc::new(authorize));
+        self
+    }
+
+    /// Sets [`status`](Self#structfield.status).
+    #[must_use]
+    pub fn status(mut self, status: impl StatusPolicy + 'static) -> Self {
+        self.status = Some(Arc::new(status));
+        self
+    }
 }
 
 impl Default for Options {
@@ -151,12 +200,12 @@ impl Default for Options {
             session_method: Some("initialize".to_owned()),
             sessions: 10_000,
             sessions_per_caller: 1024,
-            session_timeout: Duration::from_secs(300),
+            session_timeout: Some(Duration::from_secs(300)),
             session_bytes: 256 << 20,
             replay: 256 << 10,
-            keep_alive: Duration::from_secs(15),
+            keep_alive: Some(Duration::from_secs(15)),
             poll_timeout: Duration::from_secs(25),
-            ping_interval: Duration::from_secs(30),
+            ping_interval: Some(Duration::from_secs(30)),
             ping_timeout: Duration::from_secs(10),
             private_webhooks: false,
             #[cfg(all(feature = "tls", feature = "webhook"))]

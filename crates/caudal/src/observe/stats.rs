@@ -18,7 +18,7 @@ pub struct Stats {
     /// Requests and notifications of the other side that ended in an error.
     pub errors: u64,
     /// Requests that were refused because too many were in flight, and messages for which
-    /// [`Limits::incomplete`](crate::Limits::incomplete) left no room.
+    /// [`ServerLimits::incomplete`](crate::ServerLimits::incomplete) left no room.
     pub overloaded: u64,
     /// Messages and frames that were not valid.
     pub invalid: u64,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use caudal_core::setters;
+
 /// Delays between attempts to reconnect. Each delay is longer than the one before, up to
 /// a limit. Delays are partly random, so that many clients do not reconnect at once.
 ///
@@ -9,9 +11,9 @@ use std::time::Duration;
 /// use caudal::Backoff;
 /// use std::time::Duration;
 ///
-/// let mut backoff = Backoff::default();
-/// backoff.first = Duration::from_millis(50);
-/// backoff.tries = Some(10);
+/// let backoff = Backoff::default()
+///     .first(Duration::from_millis(50))
+///     .tries(10);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -39,6 +41,13 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    setters! {
+        first: Duration,
+        factor: f64,
+        longest: Duration,
+        tries: impl Into<Option<u32>>,
+    }
+
     /// The delays, each between half of its full length and all of it.
     pub(crate) fn delays(&self) -> impl Iterator<Item = Duration> + use<> {
         let Self {

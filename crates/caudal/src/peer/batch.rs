@@ -59,7 +59,7 @@ impl<'a> Batch<'a> {
             text: BytesMut::new(),
             calls: Vec::new(),
             notifications: 0,
-            timeout: caller.config().call_timeout(),
+            timeout: caller.config().call_timeout,
             deadline: None,
             epoch: None,
         }

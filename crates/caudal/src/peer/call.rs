@@ -64,7 +64,7 @@ impl<'a, T> Call<'a, T> {
             caller,
             method,
             message: encode::prepare(SPARE.take(), method, params),
-            timeout: caller.config().call_timeout(),
+            timeout: caller.config().call_timeout,
             idempotent: false,
             extend: None,
             trace: None,

@@ -290,7 +290,7 @@ impl Peer {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::OutputFull`] if [`Limits::output`](crate::Limits::output) is reached, or
+    /// [`CallError::OutputFull`] if [`Config::output`](crate::Config::output) is reached, or
     /// the connection is closed. Nothing is sent then, and [`Stats`] does not count it.
     pub fn try_publish(&self, event: &Event) -> Result<(), CallError> {
         let connection = self.caller.connection()?;
@@ -359,7 +359,8 @@ impl Peer {
 
     /// Closes the connection when all that runs has finished, and at `limit` in
     /// any case. New requests of the other side are refused meanwhile.
-    pub async fn shutdown(&self, limit: Duration) -> CloseReason {
+    pub async fn shutdown(&self, limit: impl Into<Option<Duration>>) -> CloseReason {
+        let limit = limit.into().unwrap_or(Duration::MAX);
         self.command(Command::Drain(after(Instant::now(), limit)));
         self.closed().await
     }
@@ -430,8 +431,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_room_holds_only_the_message() {
         let (io, _other) = tokio::io::duplex(1);
-        let mut config = Config::default();
-        config.limits.output = 1;
+        let config = Config::default().output(1);
         let stream = Stream::new(io, Framing::Line, 1 << 20);
         let peer = Peer::start_with(stream, Router::new(), config);
         peer.notify("fills", ()).await.unwrap();

@@ -140,7 +140,7 @@ impl<H> Method<H> {
     /// it is dropped.
     ///
     /// Such calls may outlive their connection. While as many of them as
-    /// [`Limits::in_flight`](crate::Limits::in_flight) go on in one server, further
+    /// [`Config::in_flight`](crate::Config::in_flight) go on in one server, further
     /// calls of such methods are refused with -32000.
     ///
     /// ```

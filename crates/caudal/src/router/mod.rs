@@ -22,7 +22,7 @@ use tower_service::Service;
 use self::handler::IntoMethod;
 use self::middleware::{Handler, IncomingCall, Layered};
 use self::routes::{RegisterError, Routes};
-use crate::call::lone;
+use crate::call::lone::{self, LoneExchange};
 use crate::config::Config;
 
 /// The methods that one side serves. A side without any is a client.
@@ -306,7 +306,8 @@ impl<S, E> Router<S, E> {
     /// # }
     /// ```
     pub async fn handle(&self, message: &[u8]) -> Option<Bytes> {
-        lone::run(&self.routes, self.routes.lone(), message).await
+        let exchange = LoneExchange::new(self.routes.lone());
+        lone::run(&self.routes, exchange, message).await
     }
 
     /// Sets the configuration of [`handle`](Self::handle): the messages that it accepts, and

@@ -18,7 +18,7 @@ use super::hooks::Hooks;
 use crate::call::Caller;
 #[cfg(feature = "http")]
 use crate::call::lone::LoneOrigin;
-use crate::config::Config;
+use crate::config::{Config, ServerLimits};
 use crate::connection::deadline::after;
 use crate::connection::incomplete::Incomplete;
 use crate::connection::{self, Command, Connection};
@@ -38,6 +38,7 @@ pub(crate) struct ConnectionGroup {
     pub(crate) router: Arc<Routes>,
     pub(crate) config: Arc<Config>,
     hooks: Hooks,
+    pub(crate) max_connections: usize,
     /// Cancelled when the server stops accepting new requests.
     pub(crate) stop: CancellationToken,
     /// True if `stop` is cancelled. It is cheaper to read than the token.
@@ -123,12 +124,18 @@ impl Drop for Membership {
 }
 
 impl ConnectionGroup {
-    pub(crate) fn new(mut router: Routes, config: Config, hooks: Hooks) -> Arc<Self> {
+    pub(crate) fn new(
+        mut router: Routes,
+        config: Config,
+        limits: &ServerLimits,
+        hooks: Hooks,
+    ) -> Arc<Self> {
         // What it serves elsewhere is bounded there.
         router.detached = Arc::default();
         Arc::new(Self {
             router: Arc::new(router),
-            incomplete: Incomplete::new(config.limits.incomplete),
+            incomplete: Incomplete::new(limits.incomplete),
+            max_connections: limits.connections,
             config: Arc::new(config),
             hooks,
             stop: CancellationToken::new(),
@@ -196,7 +203,7 @@ impl ConnectionGroup {
 
     /// The reason why there is no room for a connection.
     pub(crate) fn full(&self) -> String {
-        let limit = self.config.limits.connections;
+        let limit = self.max_connections;
         format!("connections are limited to {limit} in all")
     }
 
@@ -233,7 +240,7 @@ impl ConnectionGroup {
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        self.lock().open.len() < self.config.limits.connections
+        self.lock().open.len() < self.max_connections
     }
 
     pub(crate) fn stats(&self) -> Stats {

@@ -2,29 +2,31 @@
 
 pub(crate) mod group;
 pub(crate) mod hooks;
+mod listen;
+mod protocol;
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
-use caudal_core::{CloseReason, Framing, JsonRpcError};
+use caudal_core::{CloseReason, JsonRpcError};
 
-use self::group::{ConnectionGroup, GroupGuard};
+use self::group::ConnectionGroup;
 use self::hooks::Hooks;
+use self::listen::Endpoints;
+pub use self::protocol::Protocol;
 #[cfg(feature = "http")]
 use super::http;
-use super::transport;
-use crate::config::Config;
-use crate::connection::incomplete::Share;
-use crate::endpoint::{Address, Endpoint, EndpointError};
+use crate::config::{Config, ServerLimits};
+use crate::endpoint::{Endpoint, EndpointError};
 use crate::error::Error;
 use crate::observe::stats::Stats;
 use crate::peer::Peer;
 use crate::router::Router;
 use crate::router::handler::BoxFuture;
 use crate::router::routes::Routes;
-use crate::transport::Listener;
+use crate::transport::{AcceptedStream, BoundListener};
 
 /// Serves a router on an [`Endpoint`], or on its text.
 ///
@@ -42,34 +44,122 @@ pub fn serve<A, S, E>(endpoint: A, router: Router<S, E>) -> Serve
 where
     A: TryInto<Endpoint, Error: Into<EndpointError>>,
 {
-    Serve {
-        endpoint: endpoint.try_into().map_err(Into::into),
-        router: router.into_routes(),
-        config: Config::default(),
-        allow_remote: false,
-        hooks: Hooks::default(),
-        #[cfg(feature = "http")]
-        http: http::Options::default(),
-    }
+    let endpoint = endpoint.try_into().map_err(Into::into);
+    Serve::from(endpoint.map(Source::Endpoint), router)
 }
 
-/// A server that is about to listen; made by [`serve`].
+/// Serves a router on a socket that listens already.
+///
+/// [`Serve::protocol`] sets the protocol, which is JSON-RPC in lines by default. As with
+/// [`serve`], a socket that other machines can reach needs
+/// [`allow_remote`](Serve::allow_remote).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use caudal::Router;
+///
+/// let socket = std::net::TcpListener::bind("127.0.0.1:0")?; // or one of the service manager
+/// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+/// let server = caudal::serve_on(socket, router).await?;
+/// let peer = caudal::connect(server.endpoint()).await?;
+/// assert_eq!(peer.call::<i64>("add", (1, 2)).await?, 3);
+/// # Ok(()) }
+/// ```
+pub fn serve_on<S, E>(listener: impl Into<BoundListener>, router: Router<S, E>) -> Serve {
+    Serve::from(Ok(Source::Listener(listener.into())), router)
+}
+
+/// Serves a router on one connection that was accepted already.
+///
+/// For an accept loop, start one server with [`Serve::new`], and hand it each connection
+/// with [`Server::serve_stream`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use caudal::{AcceptedStream, Router};
+///
+/// let (_client, stream) = tokio::io::duplex(4096);
+/// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+/// let server = caudal::serve_stream(AcceptedStream::new(stream), router).await?;
+/// assert_eq!(server.connections(), 1);
+/// # Ok(()) }
+/// ```
+pub fn serve_stream<S, E>(stream: impl Into<AcceptedStream>, router: Router<S, E>) -> Serve {
+    Serve::from(Ok(Source::Stream(stream.into())), router)
+}
+
+/// A server that is about to start; made by [`serve`], [`serve_on`], [`serve_stream`] or
+/// [`Serve::new`].
 #[derive(Debug)]
 #[must_use = "nothing is served until this is awaited"]
 pub struct Serve {
-    endpoint: Result<Endpoint, EndpointError>,
+    source: Result<Source, EndpointError>,
+    protocol: Result<Protocol, EndpointError>,
     router: Routes,
     config: Config,
+    limits: ServerLimits,
     allow_remote: bool,
     hooks: Hooks,
     #[cfg(feature = "http")]
     http: http::Options,
 }
 
+/// The first source of a server's connections.
+#[derive(Debug)]
+enum Source {
+    None,
+    Endpoint(Endpoint),
+    Listener(BoundListener),
+    Stream(AcceptedStream),
+}
+
 impl Serve {
-    /// Limits, timeouts and conventions of every connection.
+    fn from<S, E>(source: Result<Source, EndpointError>, router: Router<S, E>) -> Self {
+        Self {
+            source,
+            protocol: Ok(Protocol::default()),
+            router: router.into_routes(),
+            config: Config::default(),
+            limits: ServerLimits::default(),
+            allow_remote: false,
+            hooks: Hooks::default(),
+            #[cfg(feature = "http")]
+            http: http::Options::default(),
+        }
+    }
+
+    /// A server that does not listen: it serves the connections that are handed to
+    /// [`Server::serve_stream`], and the endpoints that are added with [`Server::listen`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use caudal::{Protocol, Router, Serve};
+    ///
+    /// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+    /// let server = Serve::new(router).await?;
+    /// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    /// # let client = tokio::net::TcpStream::connect(listener.local_addr()?).await?;
+    /// # let mut rounds = 0..1;
+    /// while rounds.next().is_some() { // for ever
+    ///     let (stream, remote) = listener.accept().await?;
+    ///     println!("{remote} connects");
+    ///     server.serve_stream(stream, Protocol::default())?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn new<S, E>(router: Router<S, E>) -> Self {
+        Self::from(Ok(Source::None), router)
+    }
+
+    /// Sets limits, timeouts and conventions of every connection.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
+        self
+    }
+
+    /// Sets the limits of the server as a whole.
+    pub fn limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -77,6 +167,31 @@ impl Serve {
     #[cfg(feature = "http")]
     pub fn http(mut self, options: http::Options) -> Self {
         self.http = options;
+        self
+    }
+
+    /// Sets the protocol on the socket of [`serve_on`] or [`serve_stream`]: a
+    /// [`Framing`](crate::Framing), or a URL for HTTP. The endpoint of [`serve`] has its
+    /// own.
+    ///
+    /// ```
+    /// # #[cfg(feature = "http")]
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use caudal::Router;
+    ///
+    /// let socket = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let server = caudal::serve_on(socket, Router::new())
+    ///     .protocol("http://localhost/rpc")
+    ///     .await?;
+    /// assert!(server.endpoint().to_string().ends_with("/rpc"));
+    /// # Ok(()) }
+    /// # #[cfg(not(feature = "http"))] fn main() {}
+    /// ```
+    pub fn protocol<P>(mut self, protocol: P) -> Self
+    where
+        P: TryInto<Protocol, Error: Into<EndpointError>>,
+    {
+        self.protocol = protocol.try_into().map_err(Into::into);
         self
     }
 
@@ -148,95 +263,26 @@ impl IntoFuture for Serve {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let endpoint = self.endpoint.map_err(EndpointError::for_server)?;
-            if !self.allow_remote && !endpoint.is_loopback() {
-                let endpoint = Box::new(endpoint);
-                return Err(Error::NotLoopback { endpoint });
+            let source = self.source.map_err(EndpointError::for_server)?;
+            let protocol = self.protocol?;
+            let group = ConnectionGroup::new(self.router, self.config, &self.limits, self.hooks);
+            let endpoints = Endpoints::new(
+                self.allow_remote,
+                #[cfg(feature = "http")]
+                self.http,
+            );
+            let server = Server {
+                endpoints: Arc::new(endpoints),
+                group,
+            };
+            match source {
+                Source::None => {}
+                Source::Endpoint(endpoint) => drop(server.listen(endpoint).await?),
+                Source::Listener(listener) => drop(server.listen_on(listener, protocol)?),
+                Source::Stream(stream) => server.serve_stream(stream, protocol)?,
             }
-            let hub = ConnectionGroup::new(self.router, self.config, self.hooks);
-            #[cfg(feature = "http")]
-            if let Address::Http { .. } | Address::WebSocket { .. } = endpoint.address() {
-                if !cfg!(feature = "ws") && matches!(endpoint.address(), Address::WebSocket { .. })
-                {
-                    return Err(Error::not_built_in(&endpoint, "served"));
-                }
-                return listen_http(endpoint, hub, self.http).await;
-            }
-            listen(endpoint, hub).await
+            Ok(server)
         })
-    }
-}
-
-async fn listen(endpoint: Endpoint, hub: Arc<ConnectionGroup>) -> Result<Server, Error> {
-    let failed = |cause| Error::Listen {
-        endpoint: Box::new(endpoint.clone()),
-        cause,
-    };
-    let framing = endpoint.framing();
-    let max_message = hub.config.policy.max_message;
-    let (local, listener) = match endpoint.address() {
-        Address::Stdio => {
-            let stdio = transport::stdio(framing, max_message).map_err(failed)?;
-            let share = Share::of_connection(&hub.incomplete);
-            hub.start(Box::new(stdio.with_share(share)));
-            return Ok(Server::new(endpoint, hub));
-        }
-        Address::Tcp { host, port } => {
-            let listener = Listener::tcp(host, *port).await.map_err(failed)?;
-            let port = listener.port().unwrap_or(*port);
-            (Endpoint::tcp(host, port).with_framing(framing), listener)
-        }
-        Address::Unix { path } => {
-            let listener = Listener::unix(path).map_err(failed)?;
-            (endpoint.clone(), listener)
-        }
-        Address::Command { .. } => {
-            return Err(Error::Unsupported {
-                endpoint: Box::new(endpoint),
-                verb: "served",
-                hint: "a program is connected to, with `connect`",
-            });
-        }
-        _ => return Err(Error::not_built_in(&endpoint, "served")),
-    };
-    tokio::spawn(accept(hub.hold(), listener, framing));
-    Ok(Server::new(local, hub))
-}
-
-#[cfg(feature = "http")]
-async fn listen_http(
-    endpoint: Endpoint,
-    hub: Arc<ConnectionGroup>,
-    options: http::Options,
-) -> Result<Server, Error> {
-    let failed = |cause| Error::Listen {
-        endpoint: Box::new(endpoint.clone()),
-        cause,
-    };
-    let Some(target) = endpoint.target() else {
-        unreachable!("this is called for URLs only");
-    };
-    let listener = http::Listener::bind(&target, &hub, options).await;
-    let listener = listener.map_err(failed)?;
-    let port = listener.port().map_err(failed)?;
-    tokio::spawn(listener.run(hub.hold()));
-    let endpoint = endpoint.with_port(port);
-    Ok(Server::new(endpoint, hub))
-}
-
-/// Accepts connections until the server stops.
-async fn accept(hub: GroupGuard, listener: Listener, framing: Framing) {
-    let limit = hub.config.policy.max_message;
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept(framing, limit, Share::of_connection(&hub.incomplete)) => accepted,
-            () = hub.stop.cancelled() => break,
-        };
-        match accepted {
-            Ok(transport) if hub.has_room() => drop(hub.start(transport)),
-            Ok(transport) => hub.refuse(transport),
-            Err(error) => transport::accept_failed(&error).await,
-        }
     }
 }
 
@@ -265,64 +311,162 @@ async fn accept(hub: GroupGuard, listener: Listener, framing: Framing) {
 /// ```
 #[derive(Clone)]
 pub struct Server {
-    endpoint: Arc<Endpoint>,
-    hub: Arc<ConnectionGroup>,
+    endpoints: Arc<Endpoints>,
+    group: Arc<ConnectionGroup>,
 }
 
 impl Server {
-    fn new(endpoint: Endpoint, hub: Arc<ConnectionGroup>) -> Self {
-        let endpoint = Arc::new(endpoint);
-        Self { endpoint, hub }
+    /// Returns the first endpoint on which the server listens, with the port that the system
+    /// chose.
+    ///
+    /// # Panics
+    /// If the server has never listened, because it was made by [`serve_stream`] or
+    /// [`Serve::new`].
+    #[must_use]
+    #[track_caller]
+    pub fn endpoint(&self) -> &Endpoint {
+        match self.endpoints.first() {
+            Some(endpoint) => endpoint,
+            None => panic!("this server listens on no endpoint: add one with `listen`"),
+        }
     }
 
-    /// Returns the endpoint on which the server listens, with the port that the system chose.
+    /// Returns all endpoints on which the server listens, with the ports that the system
+    /// chose.
     #[must_use]
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        self.endpoints.all()
+    }
+
+    /// Listens on another endpoint, with the same router, limits, statistics and shutdown.
+    /// Returns the endpoint with the port that the system chose.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use caudal::Router;
+    ///
+    /// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+    /// let server = caudal::serve("tcp://127.0.0.1:0", router).await?;
+    /// let other = server.listen("tcp://127.0.0.1:0?framing=header").await?;
+    /// assert_eq!(server.endpoints(), [server.endpoint().clone(), other]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The same as for [`serve`].
+    pub async fn listen<A>(&self, endpoint: A) -> Result<Endpoint, Error>
+    where
+        A: TryInto<Endpoint, Error: Into<EndpointError>>,
+    {
+        let endpoint = endpoint.try_into().map_err(Into::into);
+        let endpoint = endpoint.map_err(EndpointError::for_server)?;
+        self.endpoints.listen(&self.group, endpoint).await
+    }
+
+    /// Serves the connections of a socket that listens already, as [`serve_on`] does.
+    /// Returns its endpoint.
+    ///
+    /// # Errors
+    /// The protocol is none, or other machines can reach the socket and that was not
+    /// allowed.
+    pub fn listen_on<P>(
+        &self,
+        listener: impl Into<BoundListener>,
+        protocol: P,
+    ) -> Result<Endpoint, Error>
+    where
+        P: TryInto<Protocol, Error: Into<EndpointError>>,
+    {
+        let protocol = protocol.try_into().map_err(Into::into)?;
+        let listener = listener.into();
+        self.endpoints.listen_on(&self.group, listener, protocol)
+    }
+
+    /// Serves one connection that the application has accepted. Sessions over HTTP are
+    /// shared by all connections with the same URL.
+    ///
+    /// # Errors
+    /// The protocol is none, or the connection is not one of this machine and that was not
+    /// allowed.
+    pub fn serve_stream<P>(
+        &self,
+        stream: impl Into<AcceptedStream>,
+        protocol: P,
+    ) -> Result<(), Error>
+    where
+        P: TryInto<Protocol, Error: Into<EndpointError>>,
+    {
+        let protocol = protocol.try_into().map_err(Into::into)?;
+        let stream = stream.into();
+        self.endpoints.serve_stream(&self.group, stream, protocol)
+    }
+
+    /// Returns this server as an HTTP service, to be mounted in the application's own HTTP
+    /// server, with the options of [`Serve::http`].
+    ///
+    /// Unlike [`Http::new`](crate::http::Http::new), it has the limits, hooks, statistics and
+    /// shutdown of this server.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::Error> {
+    /// use caudal::{Router, Serve, ServerLimits};
+    ///
+    /// let server = Serve::new(Router::new().method("ping", || Ok("pong")))
+    ///     .limits(ServerLimits::default().connections(100))
+    ///     .await?;
+    /// let service = server.http_service();
+    /// // axum::Router::new().route_service("/rpc", service)
+    /// # let _ = service; Ok(()) }
+    /// ```
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn http_service(&self) -> http::Http {
+        self.endpoints.http_service(&self.group)
     }
 
     /// Returns the statistics of all connections, open or closed.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.hub.stats()
+        self.group.stats()
     }
 
     /// Returns the number of open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.hub.connections()
+        self.group.connections()
     }
 
     /// Returns the number of connections that were accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
-        self.hub.accepted()
+        self.group.accepted()
     }
 
     /// Returns a handle to each open connection.
     #[must_use]
     pub fn peers(&self) -> Vec<Peer> {
-        self.hub.peers()
+        self.group.peers()
     }
 
     /// Stops listening, refuses new requests, lets what runs finish until
-    /// `limit`, and closes every connection. Returns when that is done, which may take a
+    /// `limit`, or without one to their end, and closes every connection. Returns when that is done, which may take a
     /// second more: a client that still sends or reads must not lose its last answer.
-    pub async fn shutdown(&self, limit: Duration) {
-        self.hub.shutdown(limit).await;
+    pub async fn shutdown(&self, limit: impl Into<Option<Duration>>) {
+        let limit = limit.into().unwrap_or(Duration::MAX);
+        self.group.shutdown(limit).await;
     }
 
     /// Returns when it has stopped and its last connection is closed: after
     /// [`shutdown`](Self::shutdown), or at the end of stdin.
     pub async fn wait(&self) {
-        self.hub.wait().await;
+        self.group.wait().await;
     }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
-            .field("endpoint", &self.endpoint)
+            .field("endpoints", &self.endpoints())
             .field("connections", &self.connections())
             .finish_non_exhaustive()
     }

@@ -6,6 +6,7 @@
 //! it to [`Peer::start`](crate::Peer::start).
 
 mod child;
+mod listener;
 mod stdio;
 mod stream;
 pub(crate) mod tcp;
@@ -22,9 +23,9 @@ use std::time::Duration;
 pub use bytes::BytesMut;
 use caudal_core::{CallError, CloseReason, FrameError, Framing, RequestId};
 
-use crate::connection::incomplete::Share;
-
 pub use child::{Child, ChildOptions, ExitError, Stderr};
+pub use listener::{AcceptedStream, BoundListener};
+pub(crate) use listener::{Listener, Socket, accept_failed};
 pub use stdio::{Stdio, stdio};
 pub use stream::Stream;
 pub(crate) use tcp::connect as tcp_connect;
@@ -133,7 +134,7 @@ pub trait Transport: Send + Unpin + 'static {
     }
 
     /// Maximum bytes queued for sending before they are passed to the transport, if that is
-    /// less than [`Limits::output`](crate::Limits::output). A transport with a send buffer
+    /// less than [`Config::output`](crate::Config::output). A transport with a send buffer
     /// of its own may hold as many bytes there, and counts them itself. Called once.
     fn output(&self) -> Option<usize> {
         None
@@ -192,58 +193,6 @@ impl From<io::Error> for ReceiveError {
 #[derive(Debug, thiserror::Error)]
 #[error("this side is shutting down")]
 pub(crate) struct ShuttingDown;
-
-/// Socket that accepts the connections of a server.
-pub(crate) enum Listener {
-    Tcp(tokio::net::TcpListener),
-    Unix(unix::Listener),
-}
-
-impl Listener {
-    pub(crate) async fn tcp(host: &str, port: u16) -> io::Result<Self> {
-        Ok(Self::Tcp(
-            tokio::net::TcpListener::bind((host, port)).await?,
-        ))
-    }
-
-    pub(crate) fn unix(path: &std::path::Path) -> io::Result<Self> {
-        Ok(Self::Unix(unix::Listener::bind(path)?))
-    }
-
-    /// The port that the system chose.
-    pub(crate) fn port(&self) -> Option<u16> {
-        match self {
-            Self::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
-            Self::Unix(_) => None,
-        }
-    }
-
-    pub(crate) async fn accept(
-        &self,
-        framing: Framing,
-        max_message: usize,
-        share: Share,
-    ) -> io::Result<Box<dyn Transport>> {
-        Ok(match self {
-            Self::Tcp(listener) => {
-                let (stream, remote) = listener.accept().await?;
-                let stream = tcp::stream(stream, remote, framing, max_message)?;
-                Box::new(stream.with_share(share))
-            }
-            Self::Unix(listener) => {
-                let stream = listener.accept(framing, max_message).await?;
-                Box::new(stream.with_share(share))
-            }
-        })
-    }
-}
-
-/// Logs that a connection could not be accepted, for example for lack of file descriptors,
-/// and waits a moment before the next attempt.
-pub(crate) async fn accept_failed(error: &io::Error) {
-    tracing::warn!(target: "caudal", %error, "a connection was not accepted");
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-}
 
 /// A transport that is chosen at run time.
 impl Transport for Box<dyn Transport> {

@@ -1,6 +1,5 @@
 //! Stands for Unix sockets where the system has none.
 
-use std::convert::Infallible;
 use std::io;
 use std::path::Path;
 
@@ -13,21 +12,8 @@ pub(crate) async fn connect(_: &Path, _: Framing, _: usize) -> io::Result<Stream
     Err(unsupported())
 }
 
-/// A value that cannot be made.
-#[derive(Debug)]
-pub(crate) struct Listener(Infallible);
-
-impl Listener {
-    pub(super) fn bind(_: &Path) -> io::Result<Self> {
-        Err(unsupported())
-    }
-
-    pub(super) async fn accept(&self, _: Framing, _: usize) -> io::Result<Stream<Empty>> {
-        match self.0 {}
-    }
-}
-
-fn unsupported() -> io::Error {
+/// The error of everything that needs a Unix socket.
+pub(super) fn unsupported() -> io::Error {
     let none = "caudal has no Unix sockets on this system";
     io::Error::new(io::ErrorKind::Unsupported, none)
 }

@@ -1,7 +1,6 @@
 //! TCP sockets: no delay, and dead ones are found.
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use caudal_core::Framing;
@@ -23,17 +22,16 @@ pub(crate) async fn connect(
     max_message: usize,
 ) -> io::Result<Stream<TcpStream>> {
     let socket = TcpStream::connect((host, port)).await?;
-    let remote = socket.peer_addr()?;
-    stream(socket, remote, framing, max_message)
+    stream(socket, framing, max_message)
 }
 
 /// Makes a transport of a socket.
 pub(super) fn stream(
     socket: TcpStream,
-    remote: SocketAddr,
     framing: Framing,
     max_message: usize,
 ) -> io::Result<Stream<TcpStream>> {
+    let remote = socket.peer_addr()?;
     set_up(&socket)?;
     Ok(Stream::new(socket, framing, max_message)
         .with_remote(remote.to_string())

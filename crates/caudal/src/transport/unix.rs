@@ -25,17 +25,19 @@ pub(crate) async fn connect(
     max_message: usize,
 ) -> io::Result<Stream<UnixStream>> {
     let socket = UnixStream::connect(path).await?;
-    Ok(stream(socket, path, framing, max_message))
+    let path = path.display().to_string();
+    Ok(stream(socket, &path, framing, max_message))
 }
 
-fn stream(
+/// Makes a transport of a socket.
+pub(super) fn stream(
     socket: UnixStream,
-    path: &Path,
+    path: &str,
     framing: Framing,
     max_message: usize,
 ) -> Stream<UnixStream> {
     Stream::new(socket, framing, max_message)
-        .with_remote(format!("unix:{}", path.display()))
+        .with_remote(format!("unix:{path}"))
         .lingering()
 }
 
@@ -80,13 +82,26 @@ impl Listener {
         })
     }
 
-    pub(super) async fn accept(
-        &self,
-        framing: Framing,
-        max_message: usize,
-    ) -> io::Result<Stream<UnixStream>> {
-        let (socket, _) = self.listener.accept().await?;
-        Ok(stream(socket, &self.path, framing, max_message))
+    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
+        Ok(self.listener.accept().await?.0)
+    }
+
+    /// Path of the socket, if it has one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        Some(&*self.path).filter(|path| !path.as_os_str().is_empty())
+    }
+}
+
+/// A socket that was bound elsewhere. Its path is not removed in the end.
+impl From<UnixListener> for Listener {
+    fn from(listener: UnixListener) -> Self {
+        let address = listener.local_addr().ok();
+        let path = address.and_then(|address| address.as_pathname().map(Path::to_owned));
+        Self {
+            listener,
+            path: path.unwrap_or_default(),
+            file: None,
+        }
     }
 }
 

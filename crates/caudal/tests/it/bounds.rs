@@ -52,7 +52,7 @@ fn call(id: usize, method: &str, params: &str) -> String {
 async fn requests_beyond_the_limit_are_refused_and_the_rest_goes_on() {
     let (router, gate, _) = gated();
     let mut config = Config::default();
-    config.limits.in_flight = 8;
+    config.in_flight = 8;
     let (server, mut raw) = Raw::serve(router, config);
     for id in 0..8 {
         raw.send(&call(id, "wait", "[]")).await;
@@ -94,7 +94,7 @@ async fn requests_beyond_the_limit_are_refused_and_the_rest_goes_on() {
 async fn a_batch_counts_as_its_entries() {
     let (router, gate, _) = gated();
     let mut config = Config::default();
-    config.limits.in_flight = 8;
+    config.in_flight = 8;
     let (server, mut raw) = Raw::serve(router, config);
     let calls: Vec<_> = (0..12).map(|id| call(id, "wait", "[]")).collect();
     raw.send(&format!("[{}]", calls.join(","))).await;
@@ -117,7 +117,7 @@ async fn a_batch_counts_as_its_entries() {
 async fn our_own_calls_are_bounded_too() {
     let (peer, mut raw) = {
         let mut config = Config::default();
-        config.limits.pending = 4;
+        config.pending = 4;
         Raw::serve(Router::new(), config)
     };
     let waiting: Vec<_> = (0..4)
@@ -162,9 +162,9 @@ async fn a_stalled_reader_stops_us_from_growing_and_loses_nothing() {
         Ok("x".repeat(ANSWER))
     });
     let mut config = Config::default();
-    config.limits.output = 100_000;
-    config.limits.queue = 20_000;
-    config.limits.in_flight = 50;
+    config.output = 100_000;
+    config.queue = 20_000;
+    config.in_flight = 50;
     let (server, mut raw) = Raw::serve_through(4096, router.clone(), config);
     // Far more than fits anywhere: the writer is stopped in its turn.
     let mut sent = 0;
@@ -200,7 +200,7 @@ async fn a_stalled_reader_stops_us_from_growing_and_loses_nothing() {
 #[tokio::test(start_paused = true)]
 async fn senders_wait_for_room_and_all_arrives_in_order() {
     let mut config = Config::default();
-    config.limits.output = 10_000;
+    config.output = 10_000;
     let (peer, mut raw) = Raw::serve_through(1024, Router::new(), config);
     let sent = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&sent);
@@ -226,7 +226,7 @@ async fn one_who_does_not_read_misses_events_and_the_others_get_all() {
     const EVENTS: u64 = 300;
     const LIMIT: usize = 10_000;
     let mut config = Config::default();
-    config.limits.output = LIMIT;
+    config.output = LIMIT;
     let serve = || Raw::serve_through(1024, Router::new(), config.clone());
     let ((slow, mut unread), (fast, mut read)) = (serve(), serve());
     let mut queued = Vec::new();
@@ -276,8 +276,8 @@ async fn one_who_does_not_read_misses_events_and_the_others_get_all() {
 async fn messages_that_wait_their_turn_are_bounded_and_not_lost() {
     let (router, gate, started) = gated();
     let mut config = Config::default();
-    config.limits.queue = 1_000;
-    config.limits.in_flight = 10_000;
+    config.queue = 1_000;
+    config.in_flight = 10_000;
     let (server, mut raw) = Raw::serve_through(512, router, config);
     let mut sent = 0;
     loop {
@@ -303,7 +303,7 @@ async fn messages_that_wait_their_turn_are_bounded_and_not_lost() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_found_behind_more_than_fits() {
     let mut config = Config::default();
-    config.limits.in_flight = 10;
+    config.in_flight = 10;
     let router = Router::new()
         .method("ask_back", |cx: Context| async move {
             let _: i64 = cx.peer().call("question", ()).await?;
@@ -337,7 +337,7 @@ async fn an_answer_is_found_behind_more_than_fits() {
 async fn the_answers_to_one_batch_are_bounded() {
     let (router, _, _) = gated();
     let mut config = Config::default();
-    config.limits.output = 50_000;
+    config.output = 50_000;
     let (_server, mut raw) = Raw::serve(router, config);
     let calls: Vec<_> = (0..100).map(|id| call(id, "big", "[10000]")).collect();
     raw.send(&format!("[{}]", calls.join(","))).await;
@@ -359,7 +359,7 @@ async fn answers_that_wait_for_the_rest_of_their_batch_are_bounded() {
     };
     let router = router.method("late", late);
     let mut config = Config::default();
-    config.limits.output = 50_000;
+    config.output = 50_000;
     let (server, mut raw) = Raw::serve(router, config);
     for (id, method) in [(10, "late"), (20, "big")] {
         let big = call(id + 1, method, "[30000]");
@@ -410,7 +410,7 @@ async fn a_message_of_the_limit_is_read_and_one_byte_more_is_refused() {
 async fn an_idle_connection_is_closed_if_so_wanted_and_a_busy_one_is_not() {
     let (router, gate, _) = gated();
     let mut config = Config::default();
-    config.idle_timeout = Duration::from_secs(5);
+    config.idle_timeout = Some(Duration::from_secs(5));
     let (server, mut raw) = Raw::serve(router, config);
     raw.send(&call(1, "wait", "[]")).await;
     sleep(Duration::from_secs(60)).await;
@@ -433,7 +433,7 @@ async fn an_idle_connection_is_closed_if_so_wanted_and_a_busy_one_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_room_times_out_on_time() {
     let mut config = Config::default();
-    config.limits.output = 1_000;
+    config.output = 1_000;
     let (peer, _raw) = Raw::serve_through(100, Router::new(), config);
     for _ in 0..2 {
         let big = "x".repeat(2_000);
@@ -455,7 +455,7 @@ async fn what_waited_for_the_output_to_drain_goes_on_by_itself() {
         .method("big", |(bytes,): (usize,)| Ok("x".repeat(bytes)))
         .method("add", |(a, b): (i64, i64)| Ok(a + b));
     let mut config = Config::default();
-    config.limits.output = 1_000;
+    config.output = 1_000;
     let (_server, mut raw) = Raw::serve_through(256, router, config);
     raw.send(&call(1, "big", "[5000]")).await;
     for id in 2..4 {
@@ -500,8 +500,8 @@ async fn who_does_not_read_refusals_starts_no_more_than_the_limit() {
         std::future::pending::<Result<(), JsonRpcError>>()
     });
     let mut config = Config::default();
-    config.limits.in_flight = LIMIT;
-    config.limits.output = 1024;
+    config.in_flight = LIMIT;
+    config.output = 1024;
     let (here, there) = tokio::io::duplex(256);
     let transport = Stream::new(there, Framing::Line, 1 << 20);
     let _peer = Peer::start_with(transport, router, config);
@@ -547,7 +547,7 @@ async fn blocking_work_that_outlives_its_connection_is_bounded() {
         }),
     );
     let mut config = Config::default();
-    config.limits.in_flight = LIMIT;
+    config.in_flight = LIMIT;
     config.drain_timeout = Duration::ZERO;
     let server = caudal::serve("tcp://127.0.0.1:0", router)
         .config(config)
@@ -578,7 +578,7 @@ async fn blocking_work_that_outlives_its_connection_is_bounded() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_room_ends_with_the_input() {
     let mut config = Config::default();
-    config.limits.output = 1;
+    config.output = 1;
     let (peer, mut raw) = Raw::serve_through(64, Router::new(), config);
     peer.notify("n", ("x".repeat(1_000),)).await.unwrap();
     let mut waits = Box::pin(peer.call::<()>("m", ()).into_future());
@@ -602,7 +602,7 @@ async fn many_unsent_calls_may_be_given_up_at_once() {
     const CALLS: usize = 50_000;
     let (io, _other) = tokio::io::duplex(1);
     let mut config = Config::default();
-    config.limits.pending = CALLS;
+    config.pending = CALLS;
     let stream = Stream::new(io, Framing::Line, 1 << 20);
     let peer = Peer::start_with(stream, Router::new(), config);
     let waiting = begin(&peer, "m", CALLS);
@@ -620,7 +620,7 @@ async fn many_unsent_calls_may_be_given_up_at_once() {
 async fn notifications_of_a_batch_are_no_requests_in_flight() {
     let (router, gate, _) = gated();
     let mut config = Config::default();
-    config.limits.in_flight = 2;
+    config.in_flight = 2;
     let (_server, mut raw) = Raw::serve(router, config);
     let hold = r#"{"jsonrpc":"2.0","method":"hold"}"#;
     raw.send(&format!("[{hold},{hold},{}]", call(1, "add", "[1,2]")))
@@ -632,7 +632,7 @@ async fn notifications_of_a_batch_are_no_requests_in_flight() {
 #[tokio::test(start_paused = true)]
 async fn an_invalid_answer_does_not_wait_for_room() {
     let mut config = Config::default();
-    config.limits.output = 1000;
+    config.output = 1000;
     let (peer, mut raw) = Raw::serve_through(100, Router::new(), config);
     let waiting = peer.clone();
     let waiting = tokio::spawn(async move { waiting.call::<i64>("x", ()).await });
@@ -650,7 +650,7 @@ async fn an_invalid_answer_does_not_wait_for_room() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn blocking_work_that_has_ended_outlives_nothing() {
     let mut config = Config::default();
-    config.limits.in_flight = 1;
+    config.in_flight = 1;
     let router = Router::new().method("quick", Method::blocking(|| Ok(1)));
     let serving = caudal::serve("tcp://127.0.0.1:0", router).config(config);
     let server = serving.await.unwrap();
@@ -678,7 +678,7 @@ async fn who_keeps_to_the_limit_is_not_refused() {
     };
     let router = Router::new().method("quick", quick);
     let mut config = Config::default();
-    config.limits.in_flight = 2;
+    config.in_flight = 2;
     let serving = caudal::serve("tcp://127.0.0.1:0", router).config(config);
     let server = serving.await.unwrap();
     let peer = caudal::connect(server.endpoint().clone()).await.unwrap();
@@ -708,7 +708,7 @@ async fn many_calls_may_be_cancelled_at_once() {
         })
         .method("ping", || Ok("pong"));
     let mut config = Config::default();
-    (config.limits.pending, config.limits.in_flight) = (2 * CALLS, 2 * CALLS);
+    (config.pending, config.in_flight) = (2 * CALLS, 2 * CALLS);
     config.dialect = Dialect::lsp();
     let (peer, server) = Peer::pair_with(Router::new(), router, &config);
     let waiting = begin(&peer, "never", CALLS);

@@ -21,6 +21,7 @@ const CONNECTIONS: &[&str] = &[
     "http://127.0.0.1:0/rpc#sse",
     "http://127.0.0.1:0/rpc#poll",
     #[cfg(unix)]
+    #[cfg(unix)]
     "unix:",
 ];
 
@@ -45,7 +46,7 @@ async fn client(server: &caudal::Server, address: &str) -> Result<Peer, caudal::
 
 #[tokio::test]
 async fn hooks_enclose_all_that_a_client_does() {
-    for address in CONNECTIONS {
+    for &address in CONNECTIONS {
         let directory = tempfile::tempdir().unwrap();
         let log = Log::default();
         let (joined, left, called) = (log.clone(), log.clone(), log.clone());
@@ -93,7 +94,7 @@ async fn hooks_enclose_all_that_a_client_does() {
 
 #[tokio::test]
 async fn a_client_that_is_refused_is_told_and_runs_nothing() {
-    for address in CONNECTIONS {
+    for &address in CONNECTIONS {
         let directory = tempfile::tempdir().unwrap();
         let log = Log::default();
         let (called, left) = (log.clone(), log.clone());

@@ -110,9 +110,9 @@ fn a_call_ends_when_the_runtime_of_its_connection_does() {
 #[tokio::test(start_paused = true)]
 async fn the_longest_time_there_is_is_for_ever() {
     let mut config = Config::default();
-    config.call_timeout = Duration::MAX;
+    config.call_timeout = Some(Duration::MAX);
     config.drain_timeout = Duration::MAX;
-    config.idle_timeout = Duration::MAX;
+    config.idle_timeout = Some(Duration::MAX);
     config.dialect = Dialect::lsp();
     let slow = Method::new(|| async {
         tokio::task::yield_now().await;
@@ -179,10 +179,10 @@ async fn limits_of_zero_leave_a_connection_alive() {
     for limit in ["queue", "output", "in_flight", "pending"] {
         let mut config = Config::default();
         match limit {
-            "queue" => config.limits.queue = 0,
-            "output" => config.limits.output = 0,
-            "in_flight" => config.limits.in_flight = 0,
-            _ => config.limits.pending = 0,
+            "queue" => config.queue = 0,
+            "output" => config.output = 0,
+            "in_flight" => config.in_flight = 0,
+            _ => config.pending = 0,
         }
         let router = odd().method("note", || async { tokio::task::yield_now().await });
         let (server, mut raw) = Raw::serve(router, config);
@@ -213,9 +213,9 @@ async fn who_never_reads_is_not_written_to_without_end() {
         r#"[1,{"jsonrpc":"2.0","id":1,"method":"wait"}]"#,
     ] {
         let mut config = Config::default();
-        config.limits.output = 50_000;
-        config.limits.queue = 50_000;
-        config.limits.in_flight = 20;
+        config.output = 50_000;
+        config.queue = 50_000;
+        config.in_flight = 20;
         let router = odd().method("wait", || async {
             std::future::pending::<()>().await;
             Ok(())
@@ -248,7 +248,7 @@ async fn notifications_are_held_back_and_not_dropped_once_our_calls_are_answered
         }
     });
     let mut config = Config::default();
-    config.limits.in_flight = 4;
+    config.in_flight = 4;
     let (one, two) = Peer::pair_with(odd(), router, &config);
     assert_eq!(two.call::<String>("ping", ()).await.unwrap(), "pong");
     for _ in 0..100 {
@@ -273,7 +273,7 @@ async fn blocking_work_counts_until_it_ends() {
     });
     let mut config = Config::default();
     config.dialect = Dialect::lsp();
-    config.limits.in_flight = 2;
+    config.in_flight = 2;
     let (peer, server) =
         Peer::pair_with(Router::new(), Router::new().method("work", work), &config);
     for _ in 0..20 {
@@ -398,8 +398,8 @@ async fn who_sends_and_never_reads_is_given_up() {
         json!({"jsonrpc": "2.0", "method": "back", "params": [long]}),
     ] {
         let mut config = Config::default();
-        config.limits.output = 50_000;
-        config.limits.queue = 50_000;
+        config.output = 50_000;
+        config.queue = 50_000;
         let (server, mut raw) = Raw::serve_through(4096, router.clone(), config);
         let (ask, second) = (ask.to_string(), Duration::from_secs(1));
         let mut sent = 0;
@@ -419,9 +419,9 @@ async fn who_sends_and_never_reads_is_given_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_in_both_directions_comes_to_its_end() {
     let mut config = Config::default();
-    config.limits.output = 4 << 10;
-    (config.limits.in_flight, config.limits.pending) = (10_000, 10_000);
-    (config.call_timeout, config.message_timeout) = (Duration::ZERO, Duration::ZERO);
+    config.output = 4 << 10;
+    (config.in_flight, config.pending) = (10_000, 10_000);
+    (config.call_timeout, config.message_timeout) = (None, None);
     let echo = || {
         Router::new()
             .method("echo", |(text,): (String,)| Ok(text))
@@ -481,7 +481,7 @@ async fn progress_is_heard_behind_a_slow_notification() {
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_waits_for_room_is_let_in_one_by_one() {
     let mut config = Config::default();
-    config.limits.output = 1_000;
+    config.output = 1_000;
     let (peer, mut raw) = Raw::serve_through(1_000, Router::new(), config);
     let crowd: Vec<_> = (0..4_000)
         .map(|n| {
@@ -527,7 +527,7 @@ async fn a_context_outlives_its_handler_and_learns_of_the_end() {
 async fn a_message_that_trickles_in_is_activity() {
     use tokio::io::AsyncWriteExt;
     let mut config = Config::default();
-    config.idle_timeout = Duration::from_millis(300);
+    config.idle_timeout = Some(Duration::from_millis(300));
     let (mut here, there) = tokio::io::duplex(1024);
     let stream = caudal::transport::Stream::new(there, caudal::Framing::Line, 1 << 20);
     let server = Peer::start_with(stream, odd(), config);

@@ -126,7 +126,7 @@ async fn a_refused_body_that_came_to_its_end_leaves_the_connection_as_it_was() {
     assert_eq!(wire.end().await, "");
 }
 
-/// Proves: J25, C40
+/// Proves: J25
 #[tokio::test]
 async fn every_answer_is_200_also_an_error() {
     let server = serve().await;
@@ -718,7 +718,7 @@ async fn handlers_that_outlive_their_caller_are_bounded() {
     });
     let router = router().method("finish", finishing.finish_when_cancelled());
     let mut config = Config::default();
-    config.limits.in_flight = 2;
+    config.in_flight = 2;
     let server = serve_with(router, config, Options::default()).await;
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"finish"}"#;
     let length = call.len();
@@ -751,7 +751,7 @@ async fn handlers_that_outlive_their_caller_are_bounded() {
 #[tokio::test]
 async fn too_many_at_once_are_told_so() {
     let mut config = Config::default();
-    config.limits.in_flight = 2;
+    config.in_flight = 2;
     let server = serve_with(router(), config, Options::default()).await;
     let call = |id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"later","params":[50]}}"#);
     let batch = format!("[{},{},{}]", call(1), call(2), call(3));
@@ -764,7 +764,7 @@ async fn too_many_at_once_are_told_so() {
 #[tokio::test]
 async fn all_posts_of_a_mounted_service_share_its_limit() {
     let mut config = Config::default();
-    config.limits.in_flight = 2;
+    config.in_flight = 2;
     let gate = Arc::new(Semaphore::new(0));
     let opened = Arc::clone(&gate);
     let router = router().method("hold", move || {
@@ -799,10 +799,10 @@ async fn answered(http: &Http, body: &'static str) -> serde_json::Value {
 
 /// A server with so many connections, or so many of an address.
 async fn bounded(all: usize, each: usize) -> Server {
-    let (mut config, mut options) = (Config::default(), Options::default());
-    config.limits.connections = all;
-    options.connections_per_address = each;
-    serve_with(router(), config, options).await
+    let serve = caudal::serve("http://127.0.0.1:0/rpc", router())
+        .limits(caudal::ServerLimits::default().connections(all))
+        .http(Options::default().connections_per_address(each));
+    serve.await.unwrap()
 }
 
 #[tokio::test]
@@ -870,7 +870,7 @@ async fn slow_heads_slow_bodies_and_idle_connections_end() {
     options.header_timeout = Duration::from_millis(200);
     options.idle_timeout = Duration::from_millis(300);
     let mut config = Config::default();
-    config.message_timeout = Duration::from_millis(200);
+    config.message_timeout = Some(Duration::from_millis(200));
     let server = serve_with(router(), config, options).await;
     // Nothing at all, half a head, drop by drop.
     assert!(!Wire::to(&server).await.end().await.contains("200 OK"));

@@ -1,5 +1,5 @@
 //! A router over HTTP/2, by a client of another make.
-#![cfg(feature = "http")]
+#![cfg(feature = "http2")]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use std::pin::Pin;
@@ -269,7 +269,7 @@ async fn a_stream_that_takes_a_little_in_time_goes_on() {
 #[tokio::test]
 async fn events_that_nobody_has_to_take_are_waited_for() {
     let mut options = patient(LIMIT);
-    options.keep_alive = Duration::ZERO;
+    options.keep_alive = None;
     let server = start(Router::new(), options).await;
     let (mut sender, _connection) = open_with(&server, Some(1000)).await;
     let mut request = request(Method::GET, "localhost", ADD).map(|_| String::new());
@@ -298,7 +298,7 @@ async fn answers_that_nobody_takes_are_bounded() {
         .method("add", |(a, b): (i64, i64)| Ok(a + b))
         .method("big", || Ok("x".repeat(60_000)));
     let mut config = Config::default();
-    config.limits.output = 100_000;
+    config.output = 100_000;
     let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
     let server = serve.await.unwrap();
     let (mut sender, _connection) = open_with(&server, Some(1000)).await;
@@ -442,24 +442,6 @@ async fn answers_that_nobody_takes_are_bounded_whatever_the_window_is() {
     drop(socket);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_takes_something_all_the_time_gets_all() {
-    const STREAMS: u32 = 50;
-    let router = Router::new().method("big", || Ok("x".repeat(MUCH)));
-    let mut config = Config::default();
-    config.limits.output = 64 << 20;
-    let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
-    let server = serve.http(patient(LIMIT * 16)).await.unwrap();
-    let mut socket = ask_for_much(&server, STREAMS).await;
-    let (mut size, mut bytes) = (0, vec![0; 64 << 10]);
-    while size < STREAMS as usize * MUCH {
-        let count = within(socket.read(&mut bytes)).await.unwrap();
-        assert!(count > 0, "it ended after {size} bytes");
-        size += count;
-        tokio::time::sleep(Duration::from_millis(15)).await;
-    }
-}
-
 async fn served_again(sender: &mut SendRequest<String>) {
     let served = async {
         while said(sender, post(ADD)).await.contains("-32000") {
@@ -490,7 +472,7 @@ impl http_body::Body for Pieces {
 #[tokio::test]
 async fn bodies_that_are_coming_in_are_bounded() {
     let mut config = Config::default();
-    config.limits.queue = 100_000;
+    config.queue = 100_000;
     let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
     let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
     let server = serve.await.unwrap();
@@ -533,10 +515,9 @@ async fn bodies_that_are_coming_in_are_bounded() {
 /// may have many.
 #[tokio::test]
 async fn bodies_that_are_coming_in_over_many_connections_are_bounded_together() {
-    let mut config = Config::default();
-    config.limits.incomplete = 100_000;
+    let limits = caudal::ServerLimits::default().incomplete(100_000);
     let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
-    let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
+    let serve = caudal::serve("http://127.0.0.1:0/rpc", router).limits(limits);
     let server = serve.await.unwrap();
     let blank: &'static str = " ".repeat(60_000).leak();
     let begin = async || {
@@ -591,7 +572,7 @@ async fn unread(sender: &mut SendRequest<String>, batch: &str, times: usize) -> 
 async fn refusals_that_nobody_takes_are_bounded_too() {
     let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
     let mut config = Config::default();
-    config.limits.output = 100_000;
+    config.output = 100_000;
     let serve = caudal::serve("http://127.0.0.1:0/rpc", router).config(config);
     let server = serve.await.unwrap();
     let (mut sender, _connection) = open_with(&server, Some(1)).await;

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use crate::support::within;
-use caudal::{CallError, Config, Context, Policy, Router, Server, serve};
+use caudal::{CallError, Config, Context, Policy, Router, Server, ServerLimits, serve};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -92,7 +92,6 @@ struct Client {
 fn config() -> Config {
     let mut config = Config::default();
     config.policy.max_message = LARGE;
-    config.limits.incomplete = HELD;
     config
 }
 
@@ -107,6 +106,11 @@ fn router() -> Router {
 }
 
 async fn start(way: Way, config: Config) -> Site {
+    start_with(way, config, HELD).await
+}
+
+async fn start_with(way: Way, config: Config, incomplete: usize) -> Site {
+    let limits = ServerLimits::default().incomplete(incomplete);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
     let url = match way {
@@ -116,7 +120,8 @@ async fn start(way: Way, config: Config) -> Site {
         Concatenated => "tcp://127.0.0.1:0?framing=concatenated".to_owned(),
         _ => "http://127.0.0.1:0/rpc".to_owned(),
     };
-    let server = serve(&*url, router()).config(config).await.unwrap();
+    let server = serve(&*url, router()).config(config).limits(limits);
+    let server = server.await.unwrap();
     let mut site = Site {
         server,
         session: String::new(),
@@ -423,9 +428,7 @@ async fn posts_and_web_sockets_count_together() {
 #[tokio::test]
 async fn one_message_alone_is_never_too_much() {
     for &way in ALL {
-        let mut config = config();
-        config.limits.incomplete = 0;
-        let site = start(way, config).await;
+        let site = start_with(way, config(), 0).await;
         let mut client = Client::connect(&site, way).await;
         for id in 0..3 {
             let asked = client.ask(&call(id, LARGE)).await;
@@ -460,6 +463,6 @@ async fn an_answer_that_is_refused_fails_its_call() {
 /// The default is far beyond what a client has under way at once.
 #[test]
 fn by_default_there_is_room_for_many_of_the_largest_messages() {
-    let (config, policy) = (Config::default(), Policy::default());
-    assert!(config.limits.incomplete >= 100 * policy.max_message);
+    let (limits, policy) = (ServerLimits::default(), Policy::default());
+    assert!(limits.incomplete >= 100 * policy.max_message);
 }

@@ -10,12 +10,15 @@ mod http;
 mod http2;
 mod http_client;
 mod incomplete;
+#[cfg(unix)]
+mod listeners;
 mod metrics;
 mod observe;
 mod order;
 mod patience;
 mod peer;
 mod reconnect;
+mod same_bytes;
 mod server;
 mod sessions;
 #[cfg(unix)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::support::{Log, Raw, within};
+use crate::support::{Log, Raw, eventually, within};
 use caudal::transport::{BytesMut, ReceiveError, Stream, Transport};
 use caudal::{CallError, Config, Context, Dialect, Event, Framing, Method, Peer, Router};
 use tokio::sync::Notify;
@@ -98,16 +98,14 @@ async fn serial_blocking_work_is_alone_until_it_ends_though_its_call_was_given_u
         let (router, end, running) = held(limit);
         let (_server, mut raw) = Raw::serve(router, lsp());
         raw.send(&first).await;
-        while !running.load(SeqCst) {
-            sleep(Duration::from_millis(1)).await;
-        }
+        eventually("it runs", || running.load(SeqCst)).await;
         raw.send(&then.unwrap_or_default()).await;
         if first != as_notification {
             let given_up = raw.line().await;
             assert!(given_up.contains("error"), "{given_up}");
         }
         raw.send(&request(2, "is_running")).await;
-        sleep(Duration::from_millis(100)).await;
+        raw.silence().await;
         end.send(()).unwrap();
         let answer = raw.line().await;
         assert!(answer.contains(r#""id":2,"result":false"#), "{answer}");
@@ -162,7 +160,7 @@ async fn a_request_that_waits_and_is_cancelled_is_answered_under_its_own_spellin
 async fn a_batch_waits_its_turn_as_what_is_in_it() {
     let (router, opens) = gated();
     let mut config = lsp();
-    config.limits.in_flight = 10;
+    config.in_flight = 10;
     let (_server, mut raw) = Raw::serve_through(1000, router, config);
     raw.send(&notification("hold", "[]")).await;
     let add = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
@@ -363,8 +361,8 @@ async fn whoever_publishes_to_many_lets_others_have_their_turn() {
 async fn a_message_whose_rest_nobody_reads_is_not_late() {
     let (router, opens) = gated();
     let mut config = Config::default();
-    config.limits.in_flight = 2;
-    config.message_timeout = Duration::from_secs(10);
+    config.in_flight = 2;
+    config.message_timeout = Some(Duration::from_secs(10));
     let (server, mut raw) = Raw::serve(router, config);
     raw.send(&notification("hold", "[]")).await;
     // While a call of ours waits, reading goes on, whatever is in the way.
@@ -411,7 +409,7 @@ async fn what_comes_too_late_is_refused_though_there_was_no_room_to_say_so() {
             Ok(())
         });
     let mut config = Config::default();
-    config.limits.output = 1000;
+    config.output = 1000;
     let (server, mut raw) = Raw::serve_through(64, router, config);
     raw.send(&request(1, "big")).await;
     raw.send(&request(2, "big")).await;

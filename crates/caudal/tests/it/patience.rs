@@ -16,7 +16,7 @@ async fn a_connection_is_not_idle_from_before_its_last_work() {
         })
         .method("ping", || Ok("pong"));
     let mut config = Config::default();
-    config.idle_timeout = Duration::from_secs(10);
+    config.idle_timeout = Some(Duration::from_secs(10));
     let (here, there) = tokio::io::duplex(1 << 16);
     let _server = Peer::start_with(Stream::new(there, Framing::Line, 1 << 20), router, config);
     let peer = Peer::start(Stream::new(here, Framing::Line, 1 << 20), Router::new());

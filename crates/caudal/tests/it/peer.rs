@@ -697,7 +697,7 @@ fn what_is_late_while_it_ends_does_not_keep_it_busy() {
             .unwrap();
         runtime.block_on(async {
             let mut config = Config::default();
-            config.message_timeout = Duration::from_secs(1);
+            config.message_timeout = Some(Duration::from_secs(1));
             let (server, mut raw) = Raw::serve(calculator(), config);
             raw.send(r#"{"jsonrpc":"2.0","id":1,"method":"slow","params":[10000]}"#)
                 .await;
@@ -872,7 +872,7 @@ async fn a_batch_that_is_not_sent_in_time_is_never_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_finds_no_room_times_out() {
     let mut config = Config::default();
-    config.limits.output = 100;
+    config.output = 100;
     let (peer, mut raw) = Raw::serve_through(16, Router::new(), config);
     let full = peer.notify("fills", ("x".repeat(200),)).await;
     full.unwrap();
@@ -1329,8 +1329,8 @@ async fn calls_that_are_made_at_once_are_one_send() {
 #[tokio::test(start_paused = true)]
 async fn a_side_that_stops_reading_amid_a_burst_is_waited_for() {
     let mut config = Config::default();
-    config.limits.output = 1024;
-    config.limits.queue = 8;
+    config.output = 1024;
+    config.queue = 8;
     let (peer, frame, sends, stuck) = ByHand::start_with(calculator(), config);
     let caller = peer.clone();
     let waiting = tokio::spawn(async move { caller.call::<i64>("never", ()).await });

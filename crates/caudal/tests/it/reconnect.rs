@@ -513,7 +513,7 @@ async fn a_call_that_was_given_up_leaves_its_room_to_others() {
     let mut puppet = Puppet::new().await;
     let (connecting, _told) = again(puppet.endpoint());
     let mut config = Config::default();
-    config.limits.output = 100;
+    config.output = 100;
     let peer = connecting.config(config).await.unwrap();
     let line = puppet.accept().await;
     puppet.leave();
@@ -938,7 +938,7 @@ async fn a_server_that_hangs_up_at_once_is_not_called_ever_more_often() {
 async fn a_connection_that_was_closed_because_it_was_idle_is_not_made_again_at_once() {
     let puppet = Puppet::new().await;
     let mut config = caudal::Config::default();
-    config.idle_timeout = ms(100);
+    config.idle_timeout = Some(ms(100));
     let (connecting, _told) = again(puppet.endpoint());
     let _peer = connecting.config(config).await.unwrap();
     let mut first = puppet.accept().await;

@@ -8,7 +8,7 @@
 
 use std::error::Error as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use caudal::{
@@ -179,10 +179,8 @@ async fn a_server_goes_on_when_its_handle_is_dropped() {
 /// Proves: A91
 #[tokio::test]
 async fn a_connection_beyond_the_limit_is_told_so_and_the_others_go_on() {
-    let mut config = Config::default();
-    config.limits.connections = 2;
     let server = serve(ANY, methods(&Seen::default()))
-        .config(config)
+        .limits(caudal::ServerLimits::default().connections(2))
         .await
         .unwrap();
     let one = connect(server.endpoint()).await.unwrap();
@@ -767,11 +765,12 @@ async fn a_client_that_shuts_down_finishes_what_it_serves() {
     });
     let server = serve(ANY, router).await.unwrap();
     let done = Arc::new(AtomicUsize::new(0));
-    let finished = Arc::clone(&done);
+    let gate = Arc::new(Semaphore::new(0));
+    let (finished, opens) = (Arc::clone(&done), Arc::clone(&gate));
     let work = move || {
-        let finished = Arc::clone(&finished);
+        let (finished, gate) = (Arc::clone(&finished), Arc::clone(&gate));
         async move {
-            tokio::time::sleep(ms(200)).await;
+            gate.acquire().await.unwrap().forget();
             finished.fetch_add(1, SeqCst);
             Ok(1)
         }
@@ -780,7 +779,16 @@ async fn a_client_that_shuts_down_finishes_what_it_serves() {
     let peer = connect(server.endpoint()).router(client).await.unwrap();
     within(peer.call::<()>("start", ())).await.unwrap();
     eventually("it works", || peer.stats().in_flight == 1).await;
-    let reason = within(peer.shutdown(Duration::from_secs(5))).await;
+    let ending = tokio::spawn({
+        let peer = peer.clone();
+        async move { peer.shutdown(Duration::from_secs(20)).await }
+    });
+    eventually("it ends", || {
+        matches!(peer.state(), ConnectionState::Draining)
+    })
+    .await;
+    opens.add_permits(1);
+    let reason = within(ending).await.unwrap();
     assert!(reason.is_local());
     assert_eq!(done.load(SeqCst), 1);
 }
@@ -839,7 +847,7 @@ async fn what_runs_for_a_client_that_left_is_cancelled_after_a_while() {
 #[tokio::test]
 async fn a_connection_that_is_idle_for_too_long_is_closed() {
     let mut config = Config::default();
-    config.idle_timeout = ms(200);
+    config.idle_timeout = Some(ms(200));
     let seen = Seen::default();
     let server = serve(ANY, methods(&seen)).config(config).await.unwrap();
     let mut raw = raw(&server).await;
@@ -868,26 +876,33 @@ async fn what_was_answered_before_a_shutdown_arrives() {
     writer
         .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"big\"}\n")
         .unwrap();
-    for _ in 0..300 {
-        if server.stats().bytes_sent > 700_000 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("it is sent", || server.stats().bytes_sent > 700_000).await;
     let sent = server.stats().bytes_sent;
-    assert!(sent > 700_000, "the system did not take it");
-    // It sends for a while, and then reads.
+    // It sends until the server stops, and once more, and then reads.
+    let stops = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stops);
     let client = std::thread::spawn(move || {
         let line = b"{\"jsonrpc\":\"2.0\",\"method\":\"nothing\"}\n".repeat(50);
-        let begun = std::time::Instant::now();
-        while begun.elapsed() < ms(200) && writer.write_all(&line).is_ok() {}
+        loop {
+            let is_last = stopped.load(SeqCst);
+            if writer.write_all(&line).is_err() || is_last {
+                break;
+            }
+        }
         let mut all = Vec::new();
         let mut socket = socket;
         let _ = socket.read_to_end(&mut all);
         all.len()
     });
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    server.shutdown(Duration::from_secs(5)).await;
+    eventually("it sends", || server.stats().notifications_served > 0).await;
+    let peer = server.peers().remove(0);
+    let ending = tokio::spawn(async move { server.shutdown(Duration::from_secs(5)).await });
+    eventually("it stops", || {
+        !matches!(peer.state(), ConnectionState::Connected)
+    })
+    .await;
+    stops.store(true, SeqCst);
+    within(ending).await.unwrap();
     let got = client.join().unwrap();
     assert_eq!(got as u64, sent);
 }

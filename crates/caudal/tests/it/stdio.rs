@@ -14,7 +14,6 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -27,28 +26,7 @@ use rustix::fs::{OFlags, fcntl_getfl};
 use serde_json::{Value, json};
 
 use crate::support::program::conformance;
-use crate::support::{eventually, eventually_blocking, ms, within};
-
-/// A path of our own.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!(
-            "caudal-stdio-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, SeqCst)
-        );
-        Self(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
+use crate::support::{Scratch, eventually, eventually_blocking, ms, within};
 
 // ---- a program that serves on its stdin and stdout ----
 
@@ -212,15 +190,13 @@ fn sockets_serve_as_stdio_and_block_again() {
 
 #[test]
 fn files_serve_as_stdio() {
-    let (input, output) = (Scratch::new(), Scratch::new());
+    let scratch = Scratch::new();
+    let (input, output) = (scratch.folder().join("in"), scratch.folder().join("out"));
     let slow = "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"slow\",\"params\":{\"ms\":200}}";
-    fs::write(&input.0, ADD.repeat(5000) + slow).unwrap();
-    let mut program = Program::start(
-        File::open(&input.0).unwrap(),
-        File::create(&output.0).unwrap(),
-    );
+    fs::write(&input, ADD.repeat(5000) + slow).unwrap();
+    let mut program = Program::start(File::open(&input).unwrap(), File::create(&output).unwrap());
     assert!(program.end().success());
-    let answered = fs::read_to_string(&output.0).unwrap();
+    let answered = fs::read_to_string(&output).unwrap();
     assert_eq!(
         answered,
         SUM.repeat(5000) + "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":200}\n"
@@ -405,13 +381,15 @@ fn is_alive(pid: u32) -> bool {
 
 /// A script that writes its own process id and that of a process it starts.
 fn family(scratch: &Scratch, rest: &str) -> String {
-    let path = scratch.0.display();
+    let file = scratch.file();
+    let path = file.display();
     format!("sleep 1000 & echo $$ $! >{path}.new; mv {path}.new {path}; {rest}")
 }
 
 async fn members(scratch: &Scratch) -> Vec<u32> {
-    eventually("it has started", || scratch.0.exists()).await;
-    let text = fs::read_to_string(&scratch.0).unwrap();
+    let file = scratch.file();
+    eventually("it has started", || file.exists()).await;
+    let text = fs::read_to_string(&file).unwrap();
     let pids: Vec<u32> = text
         .split_whitespace()
         .map(|pid| pid.parse().unwrap())
@@ -480,7 +458,7 @@ async fn a_call_to_a_child_that_reads_no_more_and_lives_on_fails() {
 async fn a_child_that_ends_with_answers_due_is_noticed() {
     let router = Router::new().method("big", || Ok("x".repeat(200_000)));
     let mut config = Config::default();
-    (config.limits.output, config.limits.in_flight) = (1000, 4);
+    (config.output, config.in_flight) = (1000, 4);
     let script = r#"for n in 1 2 3 4 5 6 7 8 9; do
         echo "{\"jsonrpc\":\"2.0\",\"id\":$n,\"method\":\"big\"}"
     done; sleep 0.3; exit 4"#;

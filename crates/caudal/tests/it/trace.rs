@@ -222,7 +222,7 @@ async fn it_waits_in_the_queue_with_its_message() {
 async fn a_batch_that_is_partly_refused_keeps_them_apart() {
     for place in BOTH {
         let mut config = at(place);
-        config.limits.in_flight = 1;
+        config.in_flight = 1;
         let mut world = world(config);
         world
             .raw

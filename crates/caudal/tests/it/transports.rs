@@ -12,7 +12,6 @@ use std::fmt::Write as _;
 use std::fs;
 #[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -31,7 +30,7 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 
 use crate::support::program::conformance;
-use crate::support::{eventually, within};
+use crate::support::{Scratch, eventually, within};
 
 // ---- places ----
 
@@ -55,33 +54,6 @@ fn everywhere() -> Vec<(Kind, Framing)> {
     ];
     let both = |kind| [(kind, Framing::Line), (kind, Framing::Header)];
     kinds.into_iter().flat_map(both).collect()
-}
-
-/// A directory that is gone in the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!(
-            "caudal-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, SeqCst)
-        );
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.0.join("s")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 fn framed(framing: Framing, body: &str) -> Vec<u8> {
@@ -137,7 +109,7 @@ fn echo() -> Router {
 fn listen(kind: Kind, framing: Framing) -> (Endpoint, Scratch) {
     let scratch = Scratch::new();
     let endpoint = match kind {
-        Unix => Endpoint::unix(scratch.socket()),
+        Unix => Endpoint::unix(scratch.file()),
         _ => Endpoint::tcp("127.0.0.1", 0),
     };
     (endpoint.with_framing(framing), scratch)
@@ -199,7 +171,7 @@ impl Raw {
                 let halves: Halves = match kind {
                     #[cfg(unix)]
                     Unix => {
-                        let socket = UnixStream::connect(scratch.socket()).await.unwrap();
+                        let socket = UnixStream::connect(scratch.file()).await.unwrap();
                         let (input, output) = socket.into_split();
                         (Box::new(input), Box::new(output))
                     }
@@ -512,7 +484,7 @@ async fn what_is_skipped_up_to_a_length_may_pause_for_as_long_as_it_takes() {
     here.write_all(b"X-Other: 1\r\n\r\n{\"half\":")
         .await
         .unwrap();
-    tokio::time::sleep(10 * Config::default().message_timeout).await;
+    tokio::time::sleep(10 * Config::default().message_timeout.unwrap()).await;
     assert!(!server.state().is_closed());
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"add","params":[1,2]}"#;
     let framed = framed(Framing::Header, call);
@@ -649,7 +621,7 @@ async fn an_answer_that_is_too_large_for_its_caller_does_not_end_the_connection(
 async fn the_answer_of_a_child_may_be_too_large_too() {
     let mut config = Config::default();
     config.policy.max_message = 1_000;
-    config.call_timeout = Duration::ZERO;
+    config.call_timeout = None;
     for framing in [Framing::Line, Framing::Header] {
         println!("{framing:?}");
         let argument = match framing {
@@ -758,11 +730,11 @@ async fn a_peer_knows_who_is_at_the_other_end() {
     #[cfg(unix)]
     {
         let scratch = Scratch::new();
-        let server = serve(Endpoint::unix(scratch.socket()), methods())
+        let server = serve(Endpoint::unix(scratch.file()), methods())
             .await
             .unwrap();
         let peer = connect(server.endpoint()).await.unwrap();
-        let path = format!("unix:{}", scratch.socket().display());
+        let path = format!("unix:{}", scratch.file().display());
         assert_eq!(peer.remote(), Some(&*path));
     }
     let (one, _other) = Peer::pair(Router::new(), Router::new());
@@ -800,12 +772,12 @@ fn mode(path: &std::path::Path) -> u32 {
 #[tokio::test]
 async fn a_unix_socket_is_for_its_user_alone_and_gone_after_shutdown() {
     let scratch = Scratch::new();
-    let path = scratch.socket();
+    let path = scratch.file();
     let server = serve(Endpoint::unix(&path), methods()).await.unwrap();
     assert!(fs::metadata(&path).unwrap().file_type().is_socket());
     assert_eq!(mode(&path), 0o600);
     // Nothing else is left beside it.
-    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(scratch.folder()).unwrap().count(), 1);
     let peer = connect(server.endpoint()).await.unwrap();
     assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
     within(server.shutdown(Duration::from_secs(1))).await;
@@ -817,7 +789,7 @@ async fn a_unix_socket_is_for_its_user_alone_and_gone_after_shutdown() {
 #[tokio::test]
 async fn a_path_is_free_as_soon_as_shutdown_returns() {
     let scratch = Scratch::new();
-    let path = scratch.socket();
+    let path = scratch.file();
     for _ in 0..20 {
         let server = serve(Endpoint::unix(&path), methods()).await.unwrap();
         within(server.shutdown(Duration::from_secs(1))).await;
@@ -840,7 +812,7 @@ async fn a_port_is_free_as_soon_as_shutdown_returns() {
 #[tokio::test]
 async fn a_stale_socket_is_replaced() {
     let scratch = Scratch::new();
-    let path = scratch.socket();
+    let path = scratch.file();
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let server = serve(Endpoint::unix(&path), methods()).await.unwrap();
@@ -853,7 +825,7 @@ async fn a_stale_socket_is_replaced() {
 #[tokio::test]
 async fn a_live_socket_is_not_replaced() {
     let scratch = Scratch::new();
-    let path = scratch.socket();
+    let path = scratch.file();
     let server = serve(Endpoint::unix(&path), methods()).await.unwrap();
     let error = serve(Endpoint::unix(&path), methods()).await.unwrap_err();
     assert_eq!(
@@ -876,12 +848,12 @@ async fn a_live_socket_is_not_replaced() {
 #[tokio::test]
 async fn a_path_that_another_server_has_taken_over_is_not_removed() {
     let scratch = Scratch::new();
-    let path = scratch.socket();
+    let path = scratch.file();
     let first = serve(Endpoint::unix(&path), methods()).await.unwrap();
     fs::remove_file(&path).unwrap();
     let _second = serve(Endpoint::unix(&path), methods()).await.unwrap();
     within(first.shutdown(Duration::from_secs(1))).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    within(first.wait()).await;
     let peer = connect(Endpoint::unix(&path)).await.unwrap();
     assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
@@ -890,7 +862,7 @@ async fn a_path_that_another_server_has_taken_over_is_not_removed() {
 #[tokio::test]
 async fn a_file_that_is_no_socket_is_not_replaced() {
     let scratch = Scratch::new();
-    let path = scratch.socket();
+    let path = scratch.file();
     fs::write(&path, "precious").unwrap();
     let error = serve(Endpoint::unix(&path), methods()).await.unwrap_err();
     assert!(matches!(error, Error::Listen { .. }));
@@ -900,10 +872,10 @@ async fn a_file_that_is_no_socket_is_not_replaced() {
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     // Nor is what a link points to.
-    let link = scratch.0.join("link");
+    let link = scratch.folder().join("link");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     assert!(serve(Endpoint::unix(&link), methods()).await.is_err());
-    let directory = scratch.0.join("no/such");
+    let directory = scratch.folder().join("no/such");
     let missing = Endpoint::unix(directory.join("socket"));
     let error = serve(&missing, methods()).await.unwrap_err();
     assert!(matches!(error, Error::Listen { .. }) && !error.is_recoverable());
@@ -920,7 +892,12 @@ async fn a_file_that_is_no_socket_is_not_replaced() {
 #[tokio::test]
 async fn a_path_as_long_as_the_system_allows_is_served() {
     let scratch = Scratch::new();
-    let mut path = scratch.0.clone().into_os_string().into_string().unwrap();
+    let mut path = scratch
+        .folder()
+        .as_os_str()
+        .to_owned()
+        .into_string()
+        .unwrap();
     path.push('/');
     while path.len() < 107 {
         path.push('x');
@@ -936,10 +913,10 @@ async fn a_path_as_long_as_the_system_allows_is_served() {
 #[tokio::test]
 async fn what_an_earlier_process_left_behind_is_no_obstacle() {
     let scratch = Scratch::new();
-    let mut left = scratch.socket().into_os_string();
+    let mut left = scratch.file().into_os_string();
     left.push(format!(".{}", std::process::id()));
     drop(std::os::unix::net::UnixListener::bind(left).unwrap());
-    serve(Endpoint::unix(scratch.socket()), methods())
+    serve(Endpoint::unix(scratch.file()), methods())
         .await
         .unwrap();
 }
@@ -948,8 +925,8 @@ async fn what_an_earlier_process_left_behind_is_no_obstacle() {
 #[tokio::test]
 async fn a_path_of_another_kind_is_not_worth_another_try() {
     let scratch = Scratch::new();
-    fs::write(scratch.socket(), "precious").unwrap();
-    let error = serve(Endpoint::unix(scratch.socket()), methods())
+    fs::write(scratch.file(), "precious").unwrap();
+    let error = serve(Endpoint::unix(scratch.file()), methods())
         .await
         .unwrap_err();
     assert!(!error.is_recoverable());
@@ -998,7 +975,7 @@ async fn a_closed_port_may_be_tried_again() {
     #[cfg(unix)]
     {
         let scratch = Scratch::new();
-        let error = connect(Endpoint::unix(scratch.socket())).await.unwrap_err();
+        let error = connect(Endpoint::unix(scratch.file())).await.unwrap_err();
         assert!(matches!(error, Error::Connect { .. }) && error.is_recoverable());
         assert!(
             error
@@ -1035,7 +1012,7 @@ async fn an_address_in_use_says_what_to_try() {
     #[cfg(unix)]
     {
         let scratch = Scratch::new();
-        let first = serve(Endpoint::unix(scratch.socket()), methods())
+        let first = serve(Endpoint::unix(scratch.file()), methods())
             .await
             .unwrap();
         let error = serve(first.endpoint(), methods()).await.unwrap_err();
@@ -1150,12 +1127,15 @@ async fn of_servers_that_start_at_once_on_a_path_one_has_it() {
     let scratch = Scratch::new();
     for round in 0..300 {
         if round % 2 == 0 {
-            drop(std::os::unix::net::UnixListener::bind(scratch.socket()).unwrap());
+            drop(std::os::unix::net::UnixListener::bind(scratch.file()).unwrap());
+            // A program that another test starts just now may still hold it.
+            let connect = || std::os::unix::net::UnixStream::connect(scratch.file());
+            eventually("nobody listens", || connect().is_err()).await;
         }
         let start = Arc::new(std::sync::Barrier::new(SERVERS));
         let servers: Vec<_> = (0..SERVERS)
             .map(|_| {
-                let (start, endpoint) = (Arc::clone(&start), Endpoint::unix(scratch.socket()));
+                let (start, endpoint) = (Arc::clone(&start), Endpoint::unix(scratch.file()));
                 tokio::spawn(async move {
                     start.wait();
                     serve(endpoint, Router::new()).await
@@ -1193,7 +1173,7 @@ async fn answers_before_a_write_fails(shuts_down: bool) {
 
     const CALLS: usize = 3;
     let scratch = Scratch::new();
-    let listener = std::os::unix::net::UnixListener::bind(scratch.socket()).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(scratch.file()).unwrap();
     let (go, may_answer) = mpsc::channel();
     let (has, heard) = mpsc::channel();
     let (gone, is_gone) = mpsc::channel();
@@ -1211,7 +1191,7 @@ async fn answers_before_a_write_fails(shuts_down: bool) {
         drop(socket);
         gone.send(()).unwrap();
     });
-    let peer = connect(Endpoint::unix(scratch.socket())).await.unwrap();
+    let peer = connect(Endpoint::unix(scratch.file())).await.unwrap();
     let calls: Vec<_> = (0..CALLS)
         .map(|_| {
             let peer = peer.clone();

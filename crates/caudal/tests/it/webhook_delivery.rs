@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{eventually_now, pass_time, while_time_passes};
 use caudal::http::{Http, Options};
 use caudal::webhook::Receiver;
 use caudal::{Config, Peer, Router};
@@ -25,6 +27,8 @@ enum Reply {
     SendAndClose(String),
     /// A response, after which nothing happens.
     SendAndWait(Vec<u8>),
+    /// A response after three seconds.
+    SendLate(String),
 }
 
 fn status(status: u16) -> Reply {
@@ -83,13 +87,7 @@ impl WebServer {
 
     /// The next delivery, whatever time must pass until it comes.
     async fn next(&mut self) -> Delivery {
-        loop {
-            tokio::select! {
-                biased;
-                delivery = self.deliveries.recv() => return delivery.unwrap(),
-                () = pass_time() => {}
-            }
-        }
+        while_time_passes(self.deliveries.recv()).await.unwrap()
     }
 }
 
@@ -114,7 +112,8 @@ async fn serve(
             };
             headers.insert(name.to_ascii_lowercase(), value.to_owned());
         }
-        let mut body = vec![0; headers["content-length"].parse().unwrap()];
+        let length = headers.get("content-length");
+        let mut body = vec![0; length.map_or(0, |length: &String| length.parse().unwrap())];
         socket.read_exact(&mut body).await.unwrap();
         let body = String::from_utf8(body).unwrap();
         let _ = deliveries.send(Delivery {
@@ -128,6 +127,10 @@ async fn serve(
         // The other side need not read it all.
         match reply.unwrap_or_else(|| status(204)) {
             Reply::Send(text) => drop(socket.write_all(text.as_bytes()).await),
+            Reply::SendLate(text) => {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                let _ = socket.write_all(text.as_bytes()).await;
+            }
             Reply::SendAndClose(text) => return drop(socket.write_all(text.as_bytes()).await),
             Reply::SendAndWait(text) => {
                 let _ = socket.write_all(&text).await;
@@ -139,17 +142,11 @@ async fn serve(
     }
 }
 
-/// Half a second of the test's clock. Sockets have a little real time meanwhile.
-async fn pass_time() {
-    let pause = || std::thread::sleep(Duration::from_millis(5));
-    tokio::task::spawn_blocking(pause).await.unwrap();
-    tokio::time::advance(Duration::from_millis(500)).await;
-}
-
 /// A session with a webhook, without any server but this service.
 struct Session {
     http: Http,
     peer: Peer,
+    id: String,
     /// Response to the `PUT`.
     registered: serde_json::Value,
 }
@@ -164,18 +161,31 @@ impl Session {
     async fn with_options(url: &str, options: Options) -> Self {
         let http = Http::with(Router::new(), Config::default(), options);
         let body = serde_json::json!({ "url": url }).to_string();
-        let (status, text) = put(&http, body).await;
-        assert_eq!(status, StatusCode::CREATED, "{text}");
+        let response = put(&http, body).await;
+        assert_eq!(response.status(), StatusCode::CREATED);
+        let id = response.headers()["mcp-session-id"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let text = response.into_body().collect().await.unwrap().to_bytes();
         let peer = http.peers().pop().unwrap();
         Self {
             peer,
-            registered: serde_json::from_str(&text).unwrap(),
+            id,
+            registered: serde_json::from_slice(&text).unwrap(),
             http,
         }
     }
 
     async fn tick(&self, n: u64) {
         self.peer.notify("tick", (n,)).await.unwrap();
+    }
+
+    /// Asks whether the session is there.
+    async fn head(&self) -> StatusCode {
+        let request = Request::head("http://localhost/").header("mcp-session-id", &self.id);
+        let response = self.http.answer(request.body(String::new()).unwrap()).await;
+        response.status()
     }
 
     async fn closed(&self) {
@@ -185,15 +195,12 @@ impl Session {
     }
 }
 
-async fn put(http: &Http, body: String) -> (StatusCode, String) {
+async fn put(http: &Http, body: String) -> http::Response<caudal::http::Body> {
     let request = Request::put("http://localhost/")
         .header("content-type", "application/json")
         .body(body)
         .unwrap();
-    let response = http.answer(request).await;
-    let status = response.status();
-    let text = response.into_body().collect().await.unwrap().to_bytes();
-    (status, String::from_utf8(text.to_vec()).unwrap())
+    http.answer(request).await
 }
 
 fn tick(n: u64) -> String {
@@ -295,8 +302,8 @@ async fn a_private_address_may_not_be_registered() {
     let port = server.url.rsplit(':').next().unwrap().to_owned();
     for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "0.0.0.0"] {
         let body = serde_json::json!({ "url": format!("http://{host}:{port}") });
-        let (status, _) = put(&http, body.to_string()).await;
-        assert_eq!(status, StatusCode::FORBIDDEN, "{host}");
+        let refused = put(&http, body.to_string()).await;
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{host}");
     }
     assert!(http.peers().is_empty());
     assert!(server.deliveries.try_recv().is_err());
@@ -420,15 +427,99 @@ async fn a_receiver_with_tls_is_called_if_its_certificate_is_trusted() {
             session.closed().await;
             continue;
         }
-        let first = loop {
-            tokio::select! {
-                biased;
-                first = ticks.recv() => break first,
-                () = pass_time() => {}
-            }
-        };
+        let first = while_time_passes(ticks.recv()).await;
         assert_eq!(first, Some(1), "nothing was said to whom nobody trusts");
     }
+}
+
+/// Serves sessions on a socket; with the number of its responses.
+async fn mount(http: &Http) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    let responses = Arc::<AtomicUsize>::default();
+    let (http, counted) = (http.clone(), Arc::clone(&responses));
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let (http, counted) = (http.clone(), Arc::clone(&counted));
+            let service = hyper::service::service_fn(move |request| {
+                let (http, counted) = (http.clone(), Arc::clone(&counted));
+                async move {
+                    let response = http.answer(request).await;
+                    counted.fetch_add(1, SeqCst);
+                    Ok::<_, std::convert::Infallible>(response)
+                }
+            });
+            let builder = hyper::server::conn::http1::Builder::new();
+            let io = hyper_util::rt::TokioIo::new(socket);
+            tokio::spawn(builder.serve_connection(io, service));
+        }
+    });
+    (address, responses)
+}
+
+/// Options of a server whose sessions last for half a minute.
+fn half_a_minute() -> Options {
+    let mut options = Options::default();
+    options.private_webhooks = true;
+    options.session_timeout = Some(Duration::from_secs(30));
+    options
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_webhook_accepts_and_head_keep_a_session() {
+    let mut server = WebServer::start([]).await;
+    let session = Session::with_options(&server.url, half_a_minute()).await;
+    for _ in 0..5 {
+        tokio::time::advance(Duration::from_secs(20)).await;
+        assert_eq!(session.head().await, StatusCode::NO_CONTENT);
+    }
+    for n in 1..=5 {
+        tokio::time::advance(Duration::from_secs(20)).await;
+        session.tick(n).await;
+        assert_eq!(server.next().await.body, tick(n));
+        // It is accepted.
+        pass_time().await;
+    }
+    assert!(!session.peer.state().is_closed());
+    tokio::time::advance(Duration::from_secs(31)).await;
+    session.closed().await;
+    assert_eq!(session.head().await, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_says_nothing_keeps_its_session() {
+    let http = Http::with(Router::new(), Config::default(), half_a_minute());
+    let (address, responses) = mount(&http).await;
+    let receiver = Receiver::new("http://127.0.0.1:9/hook").unwrap();
+    let peer = caudal::connect(&*address).webhook(&receiver).await.unwrap();
+    // It has begun to wait.
+    pass_time().await;
+    // It asks whether its session is there three times as often as it must.
+    for n in 2..20 {
+        let responses = Arc::clone(&responses);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        eventually_now("it asks", move || responses.load(SeqCst) == n).await;
+        // It reads the response.
+        pass_time().await;
+    }
+    assert!(!http.peers()[0].state().is_closed() && !peer.state().is_closed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_what_a_receiver_is_owed() {
+    let late =
+        |status| Reply::SendLate(format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\n\r\n"));
+    let mut server = WebServer::start([late(503), late(204), late(204)]).await;
+    let session = Session::with(&server.url).await;
+    session.tick(1).await;
+    assert_eq!(server.next().await.body, tick(1));
+    let http = session.http.clone();
+    let end = tokio::spawn(async move { http.shutdown(Duration::from_secs(25)).await });
+    assert_eq!(server.next().await.body, tick(1), "it is wanted again");
+    assert!(!end.is_finished(), "it was not accepted");
+    assert_eq!(server.next().await.body, "", "the last delivery is empty");
+    assert!(!end.is_finished(), "it was not accepted");
+    while_time_passes(end).await.unwrap();
 }
 
 /// Sends what was overheard.
@@ -449,21 +540,7 @@ async fn a_delivery_that_is_replayed_or_changed_comes_to_nothing() {
     let http = Http::with(Router::new(), Config::default(), options);
     // The receiver is reached by hand, through what the web server has overheard.
     let receiver = Receiver::new(&server.url).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}/", listener.local_addr().unwrap());
-    let served = http.clone();
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            let http = served.clone();
-            let service = hyper::service::service_fn(move |request| {
-                let http = http.clone();
-                async move { Ok::<_, std::convert::Infallible>(http.answer(request).await) }
-            });
-            let builder = hyper::server::conn::http1::Builder::new();
-            let io = hyper_util::rt::TokioIo::new(socket);
-            tokio::spawn(builder.serve_connection(io, service));
-        }
-    });
+    let (address, _) = mount(&http).await;
     let (ticked, mut ticks) = mpsc::unbounded_channel();
     let router = Router::new().method("tick", move |(n,): (u64,)| {
         ticked.send(n).unwrap();

@@ -274,7 +274,7 @@ async fn a_delivery_is_refused_if_its_secret_does_not_come() {
 #[tokio::test]
 async fn a_receiver_that_is_full_takes_deliveries_when_there_is_room() {
     let mut config = Config::default();
-    config.limits.queue = 2000;
+    config.queue = 2000;
     let mut session = Session::open(config).await;
     let wait = r#"{"jsonrpc":"2.0","method":"wait"}"#;
     assert_eq!(session.status(session.signed(1, wait)).await, 204);

@@ -151,8 +151,8 @@ async fn schedule(seed: u64) {
         config.dialect = Dialect::lsp();
     }
     config.drain_timeout = Duration::from_millis(random.below(20));
-    config.limits.in_flight = 4 + random.below(40) as usize;
-    config.limits.output = 64 + random.below(4096) as usize;
+    config.in_flight = 4 + random.below(40) as usize;
+    config.output = 64 + random.below(4096) as usize;
     let (one, two, cable) = pair(&config);
     let tally = Arc::new(Tally::default());
     let mut tasks = Vec::new();

@@ -13,10 +13,11 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-/// Nothing may take longer; the machine may be busy.
-pub const LIMIT: Duration = Duration::from_secs(60);
+#[path = "../../../../../tests/support/eventually.rs"]
+mod eventually;
+
+pub(crate) use eventually::{LIMIT, eventually};
 
 /// The program, without the token of whoever runs the tests.
 pub fn caudal(args: &[&str]) -> Command {
@@ -88,18 +89,6 @@ fn read_all(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
         from.read_to_end(&mut text).unwrap();
         String::from_utf8(text).unwrap()
     })
-}
-
-/// What `look` finds, which it must do in the end. Tests wait for real time here alone.
-pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < LIMIT, "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Kills a process that is still there in the end.

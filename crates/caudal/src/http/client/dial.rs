@@ -5,7 +5,8 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use http::{HeaderMap, HeaderName};
+use caudal_core::setters;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -19,10 +20,11 @@ use crate::transport::tcp;
 /// ```
 /// use caudal::http::ClientOptions;
 ///
-/// let mut options = ClientOptions::default();
-/// options.token = Some("s3cret".into());
-/// options.headers.insert("x-tenant", "blue".parse()?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// use caudal::http::{HeaderName, HeaderValue};
+///
+/// let options = ClientOptions::default()
+///     .token("s3cret")
+///     .header(HeaderName::from_static("x-tenant"), HeaderValue::from_static("blue"));
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
@@ -41,6 +43,31 @@ pub struct ClientOptions {
     pub connections: usize,
     /// Header that carries the id of a session.
     pub session_header: HeaderName,
+}
+
+impl ClientOptions {
+    setters! {
+        headers: HeaderMap,
+        #[cfg(feature = "tls")]
+        tls: crate::tls::ClientTls,
+        connections: usize,
+        session_header: HeaderName,
+    }
+
+    /// Sets [`token`](Self#structfield.token).
+    #[must_use]
+    pub fn token(mut self, token: impl Into<Secret>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Adds a header to [`headers`](Self#structfield.headers), in place of one of the same
+    /// name.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
 }
 
 impl Default for ClientOptions {

@@ -11,23 +11,16 @@ pub(crate) struct Event {
     /// Name of the event; empty for an ordinary message.
     pub(crate) name: String,
     /// Id of the event, if it has one.
+    #[cfg_attr(
+        not(feature = "sse"),
+        allow(dead_code, reason = "no stream is resumed")
+    )]
     pub(crate) id: Option<String>,
     /// Empty if it only sets the id.
     pub(crate) data: Bytes,
-}
-
-/// An event, or one of its lines, is longer than a message may be. A reader that goes on
-/// gets the next event, and of this one only its id, if it has one.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an event is longer than {limit} bytes")]
-pub(crate) struct TooLong {
-    pub(crate) limit: usize,
-    /// Name of the event, if that came before.
-    #[cfg_attr(not(feature = "sse"), allow(dead_code, reason = "nobody goes on"))]
-    pub(crate) name: String,
-    /// First bytes of its data.
-    #[cfg_attr(not(feature = "sse"), allow(dead_code, reason = "nobody goes on"))]
-    pub(crate) head: Vec<u8>,
+    /// True if the event, or one of its lines, is longer than a message may be. Then `data`
+    /// has only its first bytes, and its id comes in an event of its own.
+    pub(crate) is_cut: bool,
 }
 
 /// Cuts events out of bytes.
@@ -37,21 +30,21 @@ pub(crate) struct Parser {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
+    /// True if the event was cut, so that the rest of its data is passed over.
+    skipping: bool,
     name: String,
     id: Option<String>,
     retry: Option<u64>,
     /// True if the last line ended with CR, so that LF may belong to it.
     after_cr: bool,
     begun: bool,
-    /// True if the event is too long, so that its data is passed over.
-    skipping: bool,
 }
 
 /// Length of the longest name of a field with its delimiter: `retry: `.
 const FIELD: usize = 7;
 /// Maximum length of names and ids; longer ones are passed over.
 const NAME: usize = 256;
-/// Bytes that are kept of an event that is too long: an id within may have 1 KiB.
+/// Bytes that are kept of an event that is too long: the id of a message may have 1 KiB.
 const HEAD: usize = 2 << 10;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -63,12 +56,12 @@ impl Parser {
             line: Vec::new(),
             data: Vec::new(),
             has_data: false,
+            skipping: false,
             name: String::new(),
             id: None,
             retry: None,
             after_cr: false,
             begun: false,
-            skipping: false,
         }
     }
 
@@ -83,7 +76,7 @@ impl Parser {
 
     /// The next event, taken from the front of `bytes`; `None` when they are used
     /// up.
-    pub(crate) fn next(&mut self, bytes: &mut Bytes) -> Result<Option<Event>, TooLong> {
+    pub(crate) fn next(&mut self, bytes: &mut Bytes) -> Option<Event> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_cr) && bytes.first() == Some(&b'\n') {
                 bytes.advance(1);
@@ -91,9 +84,9 @@ impl Parser {
             }
             let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let size = end.unwrap_or(bytes.len());
-            if let Err(error) = self.add(bytes.get(..size).unwrap_or_default()) {
+            if let Some(cut) = self.add(bytes.get(..size).unwrap_or_default()) {
                 bytes.advance(size);
-                return Err(error);
+                return Some(cut);
             }
             let Some(end) = end else {
                 bytes.clear();
@@ -101,80 +94,74 @@ impl Parser {
             };
             self.after_cr = bytes.get(end) == Some(&b'\r');
             bytes.advance(end + 1);
-            if let Some(event) = self.end_line()? {
-                return Ok(Some(event));
+            if let Some(event) = self.end_line() {
+                return Some(event);
             }
         }
-        Ok(None)
+        None
     }
 
-    /// Adds to the line.
-    fn add(&mut self, piece: &[u8]) -> Result<(), TooLong> {
+    /// Adds to the line; returns the event if this makes it too long.
+    fn add(&mut self, piece: &[u8]) -> Option<Event> {
         // Of a comment nothing is kept but that it is one.
         if self.line.first() == Some(&b':') {
-            return Ok(());
+            return None;
         }
         if self.line.is_empty() && piece.first() == Some(&b':') {
             self.line.push(b':');
-            return Ok(());
+            return None;
         }
-        if self.skipping {
-            self.add_head(piece);
-            return Ok(());
+        let size = self.line.len().saturating_add(piece.len());
+        let is_too_long = !self.skipping && size > self.limit.saturating_add(FIELD);
+        if !self.skipping && !is_too_long {
+            self.line.extend_from_slice(piece);
+            return None;
         }
-        if self.line.len().saturating_add(piece.len()) > self.limit.saturating_add(FIELD) {
-            self.add_head(piece);
-            let line = std::mem::take(&mut self.line);
-            let error = self.skip(&line);
+        let room = HEAD.saturating_sub(self.line.len());
+        self.line
+            .extend_from_slice(piece.get(..room).unwrap_or(piece));
+        is_too_long.then(|| {
+            let mut line = std::mem::take(&mut self.line);
+            let event = self.cut(&line);
+            line.truncate(HEAD);
+            line.shrink_to_fit();
             self.line = line;
-            return Err(error);
-        }
-        self.line.extend_from_slice(piece);
-        Ok(())
+            event
+        })
     }
 
-    /// Adds to a line of which no more is kept than its first bytes.
+    /// Cuts the event, which has become too long with this line.
     #[cold]
-    fn add_head(&mut self, piece: &[u8]) {
-        self.line.truncate(HEAD);
-        let room = HEAD - self.line.len();
-        let kept = piece.get(..room).unwrap_or(piece);
-        self.line.extend_from_slice(kept);
-    }
-
-    /// Passes over the data of an event that has become too long with this line.
-    #[cold]
-    fn skip(&mut self, line: &[u8]) -> TooLong {
+    fn cut(&mut self, line: &[u8]) -> Event {
         let line = match self.begun {
             true => line,
             false => line.strip_prefix(BOM).unwrap_or(line),
         };
-        let mut head = std::mem::take(&mut self.data);
-        head.truncate(HEAD);
+        let mut data = std::mem::take(&mut self.data);
         if let (b"data", value) = split(line) {
-            if !head.is_empty() {
-                head.push(b'\n');
+            if std::mem::take(&mut self.has_data) {
+                data.push(b'\n');
             }
-            let room = HEAD.saturating_sub(head.len());
-            head.extend_from_slice(value.get(..room).unwrap_or(value));
+            data.extend_from_slice(value.get(..HEAD).unwrap_or(value));
         }
-        head.shrink_to_fit();
+        data.truncate(HEAD);
         (self.skipping, self.has_data) = (true, false);
-        TooLong {
-            limit: self.limit,
+        Event {
             name: self.name.clone(),
-            head,
+            id: None,
+            data: data.into(),
+            is_cut: true,
         }
     }
 
-    fn end_line(&mut self) -> Result<Option<Event>, TooLong> {
+    fn end_line(&mut self) -> Option<Event> {
         let mut line = std::mem::take(&mut self.line);
         if !std::mem::replace(&mut self.begun, true) && line.starts_with(BOM) {
             line.drain(..BOM.len());
         }
         let event = match line.is_empty() {
-            true => Ok(self.end_event()),
-            false => self.field(&line).map(|()| None),
+            true => self.end_event(),
+            false => self.field(&line),
         };
         line.clear();
         self.line = line;
@@ -183,21 +170,30 @@ impl Parser {
 
     fn end_event(&mut self) -> Option<Event> {
         self.skipping = false;
-        let name = std::mem::take(&mut self.name);
-        let id = self.id.take();
-        if !std::mem::take(&mut self.has_data) && id.is_none() {
-            return None;
-        }
-        let data = Bytes::from(std::mem::take(&mut self.data));
-        Some(Event { name, id, data })
+        let event = Event {
+            name: std::mem::take(&mut self.name),
+            id: self.id.take(),
+            data: std::mem::take(&mut self.data).into(),
+            is_cut: false,
+        };
+        (std::mem::take(&mut self.has_data) || event.id.is_some()).then_some(event)
     }
 
-    fn field(&mut self, line: &[u8]) -> Result<(), TooLong> {
+    /// Takes a field; returns the event if this makes it too long.
+    fn field(&mut self, line: &[u8]) -> Option<Event> {
         let (field, value) = split(line);
         match field {
             b"data" if self.skipping => {}
-            b"data" if !self.has_room(value) => return Err(self.skip(line)),
-            b"data" => self.add_data(value),
+            b"data" => {
+                let size = self.data.len() + value.len() + usize::from(self.has_data);
+                if size > self.limit {
+                    return Some(self.cut(line));
+                }
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.data.push(b'\n');
+                }
+                self.data.extend_from_slice(value);
+            }
             b"event" => self.name = short(value).unwrap_or_default(),
             b"id" if !value.contains(&0) => self.id = short(value).or(self.id.take()),
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
@@ -206,18 +202,7 @@ impl Parser {
             }
             _ => {}
         }
-        Ok(())
-    }
-
-    fn has_room(&self, value: &[u8]) -> bool {
-        self.data.len() + value.len() + usize::from(self.has_data) <= self.limit
-    }
-
-    fn add_data(&mut self, value: &[u8]) {
-        if std::mem::replace(&mut self.has_data, true) {
-            self.data.push(b'\n');
-        }
-        self.data.extend_from_slice(value);
+        None
     }
 }
 
@@ -239,17 +224,15 @@ mod tests {
     use super::*;
 
     /// All events of a text that comes in pieces of `size` bytes.
-    fn events(text: &[u8], size: usize, limit: usize) -> Result<Vec<Event>, TooLong> {
+    fn events(text: &[u8], size: usize, limit: usize) -> Vec<Event> {
         let mut parser = Parser::new(limit);
         let mut events = Vec::new();
         for piece in text.chunks(size) {
             let mut piece = Bytes::copy_from_slice(piece);
-            while let Some(event) = parser.next(&mut piece)? {
-                events.push(event);
-            }
+            events.extend(std::iter::from_fn(|| parser.next(&mut piece)));
             assert!(piece.is_empty());
         }
-        Ok(events)
+        events
     }
 
     fn event(name: &str, id: Option<&str>, data: &'static str) -> Event {
@@ -257,6 +240,7 @@ mod tests {
             name: name.to_owned(),
             id: id.map(str::to_owned),
             data: Bytes::from_static(data.as_bytes()),
+            is_cut: false,
         }
     }
 
@@ -273,11 +257,7 @@ mod tests {
             event("", None, "last"),
         ];
         for size in 1..=text.len() {
-            assert_eq!(
-                events(text.as_bytes(), size, 100).unwrap(),
-                expected,
-                "{size}"
-            );
+            assert_eq!(events(text.as_bytes(), size, 100), expected, "{size}");
         }
     }
 
@@ -292,9 +272,7 @@ mod tests {
             ("retry:\n", Some(10)),
             ("retry:0\n", Some(0)),
         ] {
-            parser
-                .next(&mut Bytes::from_static(line.as_bytes()))
-                .unwrap();
+            parser.next(&mut Bytes::from_static(line.as_bytes()));
             assert_eq!(parser.retry(), retry, "{line}");
         }
     }
@@ -304,91 +282,61 @@ mod tests {
         let text = |length: usize| format!("data: {}\n\n", "x".repeat(length));
         let two = |length: usize| format!("data: 1234\n{}", text(length));
         for size in [1, 3, 1000] {
-            let passed = events(text(64).as_bytes(), size, 64).unwrap();
-            assert_eq!(passed.first().unwrap().data.len(), 64);
-            assert!(events(text(65).as_bytes(), size, 64).is_err());
-            assert!(events(two(59).as_bytes(), size, 64).is_ok());
-            assert!(events(two(60).as_bytes(), size, 64).is_err());
+            let only = |text: String| events(text.as_bytes(), size, 64).remove(0);
+            assert_eq!(only(text(64)).data.len(), 64);
+            assert!(!only(text(64)).is_cut && only(text(65)).is_cut);
+            assert!(!only(two(59)).is_cut && only(two(60)).is_cut);
         }
     }
 
     #[test]
-    fn a_line_that_never_ends_is_refused_and_a_comment_costs_nothing() {
+    fn a_line_that_never_ends_is_cut_and_a_comment_costs_nothing() {
         let mut parser = Parser::new(64);
         let piece = || Bytes::from_static(&[b'x'; 32]);
-        assert_eq!(parser.next(&mut piece()), Ok(None));
-        assert_eq!(parser.next(&mut piece()), Ok(None));
-        let error = parser.next(&mut piece()).unwrap_err();
-        assert_eq!((error.limit, error.head.len()), (64, 0));
+        assert_eq!(parser.next(&mut piece()), None);
+        assert_eq!(parser.next(&mut piece()), None);
+        let cut = parser.next(&mut piece()).unwrap();
+        assert!(cut.is_cut && cut.data.is_empty());
         for _ in 0..1000 {
-            assert_eq!(parser.next(&mut piece()), Ok(None));
+            assert_eq!(parser.next(&mut piece()), None);
         }
         assert!(parser.line.capacity() <= 2 * HEAD);
 
         let mut parser = Parser::new(64);
-        assert_eq!(parser.next(&mut Bytes::from_static(b": ")), Ok(None));
+        assert_eq!(parser.next(&mut Bytes::from_static(b": ")), None);
         for _ in 0..1000 {
-            assert_eq!(parser.next(&mut piece()), Ok(None));
+            assert_eq!(parser.next(&mut piece()), None);
         }
         assert!(parser.line.capacity() <= 64);
         let mut rest = Bytes::from_static(b"\ndata: 1\n\n");
-        assert_eq!(parser.next(&mut rest), Ok(Some(event("", None, "1"))));
-    }
-
-    /// All events of a text, and what was too long, each with its first bytes.
-    fn heads(text: &[u8], size: usize, limit: usize) -> (Vec<Event>, Vec<String>) {
-        let mut parser = Parser::new(limit);
-        let (mut events, mut heads) = (Vec::new(), Vec::new());
-        for piece in text.chunks(size) {
-            let mut piece = Bytes::copy_from_slice(piece);
-            loop {
-                match parser.next(&mut piece) {
-                    Ok(Some(event)) => events.push(event),
-                    Ok(None) => break,
-                    Err(error) => heads.push(String::from_utf8(error.head).unwrap()),
-                }
-            }
-            assert!(piece.is_empty());
-        }
-        (events, heads)
+        assert_eq!(parser.next(&mut rest), Some(event("", None, "1")));
     }
 
     #[test]
-    fn who_goes_on_gets_the_id_of_what_was_too_long_and_what_follows() {
-        let long = "x".repeat(100);
+    fn of_an_event_that_is_too_long_the_beginning_and_the_id_are_kept() {
+        let long = "x".repeat(5000);
         for (before, after) in [("id: 7\n", ""), ("", "id: 7\n")] {
             let text = format!(
                 "\u{feff}data: 1\n\n{before}data: {{\"id\":1\ndata: ,{long}\n{after}data: {long}\n\n\
                  data: 2\n\ndata: {long}\r\n\r\ndata: 3\n\n"
             );
-            for size in 1..=text.len() {
-                let (events, heads) = heads(text.as_bytes(), size, 64);
-                let expected = [
+            for size in [1, 2, 3, 7, 64, 1000, 4999, 100_000] {
+                let mut events = events(text.as_bytes(), size, 4000);
+                let cut: Vec<_> = events.extract_if(.., |event| event.is_cut).collect();
+                let passed = [
                     event("", None, "1"),
                     event("", Some("7"), ""),
                     event("", None, "2"),
                     event("", None, "3"),
                 ];
-                assert_eq!(events, expected, "{size}");
-                assert_eq!(heads.len(), 2, "{size}");
-                assert!(heads[0].starts_with("{\"id\":1\n,xxx"), "{heads:?}");
-                assert!(heads[1].starts_with("xxx"), "{heads:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn no_more_of_what_is_too_long_is_kept_than_its_first_bytes() {
-        let long = "x".repeat(100_000);
-        for text in [
-            format!("data: {long}\n\n"),
-            format!("\u{feff}data: 1\ndata: {long}\n\n"),
-        ] {
-            for size in [1, 1000, 50_000, 200_000] {
-                let (events, heads) = heads(text.as_bytes(), size, 10_000);
-                assert!(events.is_empty());
-                assert_eq!(heads.len(), 1, "{size}");
-                assert!((HEAD - 16..=HEAD).contains(&heads[0].len()), "{size}");
+                assert_eq!(events, passed, "{size}");
+                assert_eq!(cut.len(), 2, "{size}");
+                assert!(cut[0].data.starts_with(b"{\"id\":1\n,xxx"));
+                assert!(cut[1].data.starts_with(b"xxx"));
+                for cut in cut {
+                    let kept = HEAD - 16..=HEAD;
+                    assert!(cut.id.is_none() && kept.contains(&cut.data.len()), "{size}");
+                }
             }
         }
     }
@@ -397,12 +345,9 @@ mod tests {
     fn names_and_ids_that_are_too_long_or_no_text_are_passed_over() {
         let long = "x".repeat(NAME + 1);
         let text = format!("id: {long}\nevent: {long}\ndata: 1\n\n");
-        assert_eq!(
-            events(text.as_bytes(), 9, 1000).unwrap(),
-            [event("", None, "1")]
-        );
+        assert_eq!(events(text.as_bytes(), 9, 1000), [event("", None, "1")]);
         let text = b"id: \xff\nevent: \xff\ndata: 1\n\n";
-        assert_eq!(events(text, 9, 1000).unwrap(), [event("", None, "1")]);
+        assert_eq!(events(text, 9, 1000), [event("", None, "1")]);
     }
 
     #[test]
@@ -417,16 +362,15 @@ mod tests {
                     BYTES[(state >> 16) as usize % BYTES.len()]
                 })
                 .collect();
-            let names = |(events, heads): (Vec<Event>, Vec<String>)| (events, heads.len());
-            if text.is_ascii() {
-                let whole = names(heads(&text, 40, 16));
-                assert_eq!(names(heads(&text, 1, 16)), whole, "{text:?}");
-            }
-            let whole = events(&text, 40, 16);
-            assert_eq!(events(&text, 1, 16).is_ok(), whole.is_ok(), "{text:?}");
-            if let Ok(whole) = whole {
-                assert_eq!(events(&text, 1, 16).unwrap(), whole, "{text:?}");
-            }
+            // Only the beginning that is kept of a cut event depends on the pieces.
+            let whole = |size| {
+                let mut events = events(&text, size, 16);
+                for cut in events.iter_mut().filter(|event| event.is_cut) {
+                    cut.data.clear();
+                }
+                events
+            };
+            assert_eq!(whole(1), whole(40), "{text:?}");
         }
     }
 }

@@ -6,13 +6,12 @@
 //!   ├→ pool      connections to the server, also for sessions
 //!   │    └→ origin   the server: dialled, and the headers of every request
 //!   └→ read      a response, whole or as events
-//!        └→ answer   the calls of a message, and the messages in its response
+//!        └→ response the calls of a message, and the messages in its response
 //! error      failures of requests
 //! status     responses that are no answer
 //! events     server-sent events, cut out of bytes
 //! ```
 
-pub(crate) mod answer;
 pub(crate) mod dial;
 pub(crate) mod error;
 pub(crate) mod events;
@@ -20,6 +19,7 @@ pub(crate) mod origin;
 pub(crate) mod pool;
 mod post;
 pub(crate) mod read;
+pub(crate) mod response;
 pub(crate) mod status;
 mod woken;
 

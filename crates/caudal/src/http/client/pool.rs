@@ -19,9 +19,9 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
 
-use super::answer::is_events;
 use super::error::RequestError;
 use super::origin::{Origin, Sender};
+use super::response::is_events;
 use crate::http::Body;
 use crate::http::server::body::{ReadError, Whole};
 
@@ -87,7 +87,7 @@ impl Pool {
     pub(crate) fn send(
         self: &Arc<Self>,
         request: Request<Body>,
-    ) -> impl Future<Output = Result<Answer, SendError>> + Send {
+    ) -> impl Future<Output = Result<PooledResponse, SendError>> + Send {
         self.send_boxed(Box::new(request))
     }
 
@@ -95,7 +95,7 @@ impl Pool {
     pub(super) async fn send_boxed(
         self: &Arc<Self>,
         mut request: Box<Request<Body>>,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<PooledResponse, SendError> {
         loop {
             let idle = self.take();
             let was_idle = idle.is_some();
@@ -123,12 +123,12 @@ impl Pool {
         self: &Arc<Self>,
         mut sender: Sender,
         request: Box<Request<Body>>,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<PooledResponse, SendError> {
         match sender.try_send_request(*request).await {
             Ok(response) => {
                 self.origin.answered();
                 let (head, body) = response.into_parts();
-                Ok(Answer {
+                Ok(PooledResponse {
                     status: head.status,
                     headers: head.headers,
                     body,
@@ -186,7 +186,7 @@ async fn settled(mut sender: Sender) -> Option<Sender> {
 }
 
 /// A response whose body is still to be read.
-pub(crate) struct Answer {
+pub(crate) struct PooledResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     body: Incoming,
@@ -195,7 +195,7 @@ pub(crate) struct Answer {
     pool: Arc<Pool>,
 }
 
-impl Answer {
+impl PooledResponse {
     /// Returns true if the body is a stream of events.
     pub(crate) fn has_events(&self) -> bool {
         self.status.is_success() && is_events(&self.headers)

@@ -17,12 +17,12 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::ReusableBoxFuture;
 
-use super::answer::{Calls, Received};
 use super::cut_line;
 use super::error::RequestError;
 use super::origin::Origin;
 use super::pool::Pool;
 use super::read::{ReadLimits, fail_unanswered, pass, read_events, read_whole};
+use super::response::{Calls, Received};
 use super::woken::{SlotWaker, WokenSlots};
 use crate::config::Config;
 use crate::http::Body;
@@ -167,12 +167,8 @@ impl Transport for PostTransport {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
         loop {
             match self.received.poll_recv(cx) {
-                Poll::Ready(Some(Received::Message(text))) => {
-                    self.frame = text;
-                    return Poll::Ready(Ok(Some(&self.frame)));
-                }
-                Poll::Ready(Some(Received::Failed { id, error })) => {
-                    return Poll::Ready(Err(ReceiveError::CallFailed { id, error }));
+                Poll::Ready(Some(received)) => {
+                    return Poll::Ready(received.lend(&mut self.frame));
                 }
                 Poll::Ready(None) | Poll::Pending if self.poll_woken(cx) => {}
                 Poll::Ready(None) | Poll::Pending => {
@@ -253,21 +249,21 @@ impl PostRequest {
         let limit = self.limits.unasked;
         let sent = {
             let mut sent = pin!(self.pool.send_boxed(request));
-            match calls.is_empty() && !limit.is_zero() {
-                true => Box::pin(timeout(limit, sent)).await,
-                false => Ok(sent.as_mut().await),
+            match limit.filter(|_| calls.is_empty()) {
+                Some(limit) => Box::pin(timeout(limit, sent)).await,
+                None => Ok(sent.as_mut().await),
             }
         };
         let (limits, sink) = (&self.limits, &self.sink);
         let failure = match sent {
-            Ok(Ok(answer)) if answer.has_events() => {
-                Box::pin(read_events(answer, &mut calls, limits, sink)).await;
+            Ok(Ok(response)) if response.has_events() => {
+                Box::pin(read_events(response, &mut calls, limits, sink)).await;
                 let unfinished = RequestError::unfinished();
                 Box::pin(fail_unanswered(&mut calls, &unfinished, sink)).await;
                 return calls.take_rejection();
             }
-            Ok(Ok(mut answer)) => {
-                read_whole(&mut answer, &mut calls, limits, sink).await;
+            Ok(Ok(mut response)) => {
+                read_whole(&mut response, &mut calls, limits, sink).await;
                 return calls.take_rejection();
             }
             Ok(Err(error)) => error.into(),

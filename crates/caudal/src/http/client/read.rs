@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::answer::{Calls, Received};
 use super::error::RequestError;
 use super::events::Parser;
-use super::pool::Answer;
+use super::pool::PooledResponse;
+use super::response::{Calls, Received};
 use crate::connection::deadline::after;
 use crate::http::server::body::ReadError;
 
@@ -20,28 +20,28 @@ use crate::http::server::body::ReadError;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadLimits {
     pub(crate) policy: Policy,
-    /// Time that a response may take that no call waits for; zero is for ever.
-    pub(crate) unasked: Duration,
-    /// Time that events may go on when all calls are answered; zero is for ever.
-    pub(crate) answered: Duration,
+    /// Time that a response may take that no call waits for.
+    pub(crate) unasked: Option<Duration>,
+    /// Time that events may go on when all calls are answered.
+    pub(crate) answered: Option<Duration>,
 }
 
 /// Reads a whole response. A message that no call waits for and that was not accepted is
 /// told apart by [`Calls::take_rejection`].
-pub(crate) async fn read_whole<F: From<Received>>(
-    answer: &mut Answer,
+pub(crate) async fn read_whole(
+    response: &mut PooledResponse,
     calls: &mut Calls,
     limits: &ReadLimits,
-    sink: &mpsc::Sender<F>,
+    sink: &mpsc::Sender<Received>,
 ) {
-    let (status, limit) = (answer.status, limits.policy.max_message);
+    let (status, limit) = (response.status, limits.policy.max_message);
     let mut found = VecDeque::new();
-    calls.begun(status, &answer.headers);
+    calls.begun(status, &response.headers);
     let read = {
-        let mut read = pin!(answer.read_to_end(limit));
-        match calls.is_empty() && !limits.unasked.is_zero() {
-            true => Box::pin(timeout(limits.unasked, read)).await,
-            false => Ok(read.as_mut().await),
+        let mut read = pin!(response.read_to_end(limit));
+        match limits.unasked.filter(|_| calls.is_empty()) {
+            Some(limit) => Box::pin(timeout(limit, read)).await,
+            None => Ok(read.as_mut().await),
         }
     };
     match read {
@@ -55,41 +55,37 @@ pub(crate) async fn read_whole<F: From<Received>>(
 
 /// Reads a response that is a stream of events, until it ends. Calls that it does not
 /// answer are left in `calls`.
-pub(crate) async fn read_events<F: From<Received>>(
-    mut answer: Answer,
+pub(crate) async fn read_events(
+    mut response: PooledResponse,
     calls: &mut Calls,
     limits: &ReadLimits,
-    sink: &mpsc::Sender<F>,
+    sink: &mpsc::Sender<Received>,
 ) {
     let mut parser = Parser::new(limits.policy.max_message);
     let mut found = VecDeque::new();
-    let within = |time: Duration| (!time.is_zero()).then(|| after(Instant::now(), time));
+    let within = |time: Option<Duration>| Some(after(Instant::now(), time?));
     let mut was_answered = calls.is_empty();
     // Some leave it open when all is said.
     let mut deadline = was_answered.then(|| within(limits.unasked)).flatten();
     loop {
         let piece = match deadline {
-            Some(deadline) => timeout_at(deadline, answer.piece()).await,
-            None => Ok(answer.piece().await),
+            Some(deadline) => timeout_at(deadline, response.piece()).await,
+            None => Ok(response.piece().await),
         };
         let Ok(Some(Ok(mut piece))) = piece else {
             return;
         };
-        loop {
-            match parser.next(&mut piece) {
-                Ok(None) => break,
-                Ok(Some(event)) if event.data.is_empty() => {}
-                Ok(Some(event)) => {
-                    if !calls.take(&event.data, &limits.policy, &mut found) {
-                        tracing::warn!(target: "caudal", "an event that is no message");
-                    }
-                    pass(sink, &mut found).await;
+        while let Some(event) = parser.next(&mut piece) {
+            if event.is_cut {
+                let limit = limits.policy.max_message;
+                calls.fail_unanswered(&RequestError::TooLarge { limit }, &mut found);
+                return pass(sink, &mut found).await;
+            }
+            if !event.data.is_empty() {
+                if !calls.take(&event.data, &limits.policy, &mut found) {
+                    tracing::warn!(target: "caudal", "an event that is no message");
                 }
-                Err(error) => {
-                    let limit = error.limit;
-                    calls.fail_unanswered(&RequestError::TooLarge { limit }, &mut found);
-                    return pass(sink, &mut found).await;
-                }
+                pass(sink, &mut found).await;
             }
         }
         if calls.is_empty() && !std::mem::replace(&mut was_answered, true) {
@@ -99,22 +95,19 @@ pub(crate) async fn read_events<F: From<Received>>(
 }
 
 /// Fails the calls that a response has not answered.
-pub(crate) async fn fail_unanswered<F: From<Received>>(
+pub(crate) async fn fail_unanswered(
     calls: &mut Calls,
     error: &RequestError,
-    sink: &mpsc::Sender<F>,
+    sink: &mpsc::Sender<Received>,
 ) {
     let mut found = VecDeque::new();
     calls.fail_unanswered(error, &mut found);
     pass(sink, &mut found).await;
 }
 
-pub(crate) async fn pass<F: From<Received>>(
-    sink: &mpsc::Sender<F>,
-    found: &mut VecDeque<Received>,
-) {
+pub(crate) async fn pass(sink: &mpsc::Sender<Received>, found: &mut VecDeque<Received>) {
     for received in found.drain(..) {
-        if let Err(TrySendError::Full(received)) = sink.try_send(received.into()) {
+        if let Err(TrySendError::Full(received)) = sink.try_send(received) {
             let _ = Box::pin(sink.send(received)).await;
         }
     }

@@ -7,14 +7,14 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
     ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_ENCODING,
-    CONTENT_TYPE, HOST, ORIGIN, VARY, WWW_AUTHENTICATE,
+    HOST, ORIGIN, VARY, WWW_AUTHENTICATE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
 use subtle::ConstantTimeEq as _;
 
-use super::answer::METHODS;
 use super::body::Body;
+use super::responses::METHODS;
 use crate::http::options::{Allowed, Options};
 use crate::http::plain;
 
@@ -44,34 +44,29 @@ pub(crate) enum Own {
 /// Headers that every request is checked for. They are collected in one pass, because a
 /// lookup for each of them costs more.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen<'h> {
+pub(super) struct RelevantHeaders<'h> {
     host: Option<&'h HeaderValue>,
+    pub(super) origin: Option<&'h HeaderValue>,
     /// True if there are two `Host` or two `Origin` headers. It is unknown which of the two a
     /// proxy has checked.
-    is_torn: bool,
-    pub(super) origin: Option<&'h HeaderValue>,
-    pub(super) content_type: Option<&'h HeaderValue>,
-    /// True if there are two `Content-Type` headers. It is unknown which of the two is right.
-    pub(super) has_two_types: bool,
+    is_ambiguous: bool,
     /// True if the body has a `Content-Encoding` other than `identity`.
     pub(super) is_encoded: bool,
 }
 
-impl<'h> Seen<'h> {
+impl<'h> RelevantHeaders<'h> {
     pub(super) fn of(headers: &'h HeaderMap) -> Self {
-        let mut seen = Self::default();
+        let mut relevant = Self::default();
         for (name, value) in headers {
             if name == HOST {
-                seen.is_torn |= seen.host.replace(value).is_some();
-            } else if name == CONTENT_TYPE {
-                seen.has_two_types |= seen.content_type.replace(value).is_some();
+                relevant.is_ambiguous |= relevant.host.replace(value).is_some();
             } else if name == ORIGIN {
-                seen.is_torn |= seen.origin.replace(value).is_some();
+                relevant.is_ambiguous |= relevant.origin.replace(value).is_some();
             } else if name == CONTENT_ENCODING {
-                seen.is_encoded |= !value.as_bytes().eq_ignore_ascii_case(b"identity");
+                relevant.is_encoded |= !value.as_bytes().eq_ignore_ascii_case(b"identity");
             }
         }
-        seen
+        relevant
     }
 }
 
@@ -90,22 +85,25 @@ impl Guard {
     pub(super) fn check(
         &self,
         request: &Parts,
-        seen: Seen<'_>,
+        headers: RelevantHeaders<'_>,
         options: &Options,
     ) -> Result<(), Box<Response<Body>>> {
         let refuse = |status, text| Err(Box::new(plain(status, text)));
-        let origin = seen.origin;
-        if seen.is_torn {
-            let text = "there may be one Host and one Origin, and not two\n";
+        let RelevantHeaders {
+            host: host_header,
+            origin,
+            is_ambiguous,
+            ..
+        } = headers;
+        if is_ambiguous {
+            let text = "duplicate Host or Origin header\n";
             return refuse(StatusCode::BAD_REQUEST, text);
         }
-        let Some(host) = host(request, seen) else {
+        let Some(host) = host(request, host_header) else {
             return refuse(StatusCode::BAD_REQUEST, "there is no valid Host header\n");
         };
         if request.version >= Version::HTTP_2
-            && seen
-                .host
-                .is_some_and(|header| !header.as_bytes().eq_ignore_ascii_case(host))
+            && host_header.is_some_and(|header| !header.as_bytes().eq_ignore_ascii_case(host))
         {
             let text = "`:authority` and Host name different hosts\n";
             return refuse(StatusCode::BAD_REQUEST, text);
@@ -171,12 +169,12 @@ fn is_foreign(request: &Parts) -> bool {
 }
 
 /// The host that a request was sent to, with its port.
-fn host<'r>(request: &'r Parts, seen: Seen<'r>) -> Option<&'r [u8]> {
+fn host<'r>(request: &'r Parts, header: Option<&'r HeaderValue>) -> Option<&'r [u8]> {
     // HTTP/2 has it in its own place, and so may what comes by a proxy; it wins over the
     // header.
     match request.uri.authority() {
         Some(authority) => Some(authority.as_str().as_bytes()),
-        None => seen.host.map(HeaderValue::as_bytes),
+        None => header.map(HeaderValue::as_bytes),
     }
 }
 

@@ -2,16 +2,21 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::pin::{Pin, pin};
+#[cfg(feature = "http2")]
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use futures_util::FutureExt as _;
 use http_body::{Frame, SizeHint};
 
-use super::Visit;
-use super::stalled;
+#[cfg(feature = "http2")]
+use super::http2::stalled::{Pieces, Retained};
+use super::request::RequestGuard;
+#[cfg(feature = "http2")]
+use crate::call::lone::LoneOrigin;
 use crate::connection::buffers;
 use crate::connection::incomplete::Share;
 
@@ -24,14 +29,12 @@ const PIECE: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct Body {
     kind: Kind,
-    /// The visit of the request, which lasts until the body is sent.
-    visit: Option<Visit>,
+    /// Its request, which is in progress until the body is sent.
+    request: Option<RequestGuard>,
 }
 
 enum Kind {
     Whole(Option<Bytes>),
-    /// The same for a stream of HTTP/2, and what is left of it.
-    Pieces(Bytes),
     /// If it is known, with how much is left of it.
     Flow(Pin<Box<dyn Flow>>, Option<u64>),
 }
@@ -40,7 +43,6 @@ impl std::fmt::Debug for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Whole(text) => f.debug_tuple("Whole").field(text).finish(),
-            Self::Pieces(rest) => f.debug_tuple("Pieces").field(rest).finish(),
             Self::Flow(..) => f.write_str("Flow"),
         }
     }
@@ -65,7 +67,7 @@ impl Body {
     /// A body whose pieces arrive one after the other. `length` is its size, if that is known.
     /// If the body ends earlier, the response is aborted.
     #[cfg_attr(
-        all(not(feature = "sse"), not(feature = "polling"), not(test)),
+        all(not(feature = "session"), not(test)),
         expect(
             dead_code,
             reason = "only what waits in a session is not there at once"
@@ -76,25 +78,35 @@ impl Body {
         Kind::Flow(Box::pin(Parts { flow, rest }), length).into()
     }
 
-    /// Keeps the request under way until the body is sent.
-    pub(super) fn last_with(&mut self, visit: Visit) {
-        self.visit = Some(visit);
+    /// Keeps the request in progress until the body is sent.
+    pub(super) fn last_with(&mut self, request: RequestGuard) {
+        self.request = Some(request);
     }
 
-    /// It goes over a stream of HTTP/2, whose task is to know what it is given.
-    pub(super) fn give_in_pieces(&mut self) {
-        let kind = std::mem::replace(&mut self.kind, Kind::Whole(None));
-        self.kind = match kind {
-            Kind::Whole(Some(text)) => Kind::Pieces(text),
-            Kind::Flow(flow, left) => Kind::Flow(Box::pin(stalled::Pieces::of(flow)), left),
-            kind => kind,
+    /// Lets the task of an HTTP/2 stream see whether its client takes the body, and counts
+    /// the body until then.
+    #[cfg(feature = "http2")]
+    pub(super) fn give_in_pieces(&mut self, origin: &Arc<LoneOrigin>) {
+        let (text, flow, length) = match std::mem::replace(&mut self.kind, Kind::Whole(None)) {
+            Kind::Whole(None) => return,
+            Kind::Whole(Some(text)) => {
+                let length = Some(text.len() as u64);
+                (text, None, length)
+            }
+            Kind::Flow(flow, length) => (Bytes::new(), Some(flow), length),
         };
+        let retained = Retained::new(origin, length.unwrap_or(0));
+        let pieces = Pieces::new(text, flow, retained);
+        self.kind = Kind::Flow(Box::pin(pieces), length);
     }
 }
 
 impl From<Kind> for Body {
     fn from(kind: Kind) -> Self {
-        Self { kind, visit: None }
+        Self {
+            kind,
+            request: None,
+        }
     }
 }
 
@@ -110,7 +122,6 @@ impl http_body::Body for Body {
         let piece = match &mut self.kind {
             Kind::Whole(Some(text)) if text.len() > PIECE => Poll::Ready(Some(part(text))),
             Kind::Whole(text) => Poll::Ready(text.take()),
-            Kind::Pieces(rest) => Poll::Ready(stalled::give(rest)),
             Kind::Flow(flow, left) => {
                 let piece = flow.as_mut().poll_piece(cx);
                 match (&piece, left) {
@@ -132,7 +143,6 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.kind {
             Kind::Whole(text) => text.is_none(),
-            Kind::Pieces(rest) => rest.is_empty(),
             Kind::Flow(_, left) => *left == Some(0),
         }
     }
@@ -140,7 +150,6 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             Kind::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
-            Kind::Pieces(rest) => SizeHint::with_exact(rest.len() as u64),
             Kind::Flow(_, left) => left.map_or_else(SizeHint::default, SizeHint::with_exact),
         }
     }
@@ -182,79 +191,33 @@ pub(crate) enum ReadError {
     NoRoom,
 }
 
-/// Memory of one body while it is received, counted against the limits of its server and of
-/// its connection. Over HTTP/2 a connection may have many bodies at once. The limit of the
-/// connection does not apply to its only body.
-#[derive(Debug, Default)]
-pub(super) struct Room<'c> {
-    /// Bytes of all bodies of the connection, and their maximum. `None` means no limit.
-    of: Option<(&'c AtomicUsize, usize)>,
-    held: usize,
-    share: Share,
-}
+/// Memory of one body while it is received: its share of the server's, and of its
+/// connection's if that may have many bodies at once.
+pub(crate) type Shares = [Share; 2];
 
-impl<'c> Room<'c> {
-    pub(super) fn of(share: Share) -> Self {
-        Self {
-            of: None,
-            held: 0,
-            share,
-        }
-    }
-
-    pub(super) fn within(mut self, all: &'c AtomicUsize, most: usize) -> Self {
-        self.of = Some((all, most));
-        self
-    }
-
-    /// Sets the bytes that the body holds now. Returns false if they exceed a limit.
-    fn set(&mut self, bytes: usize) -> bool {
-        if !self.share.set(bytes) {
-            return false;
-        }
-        let Some((all, most)) = self.of else {
-            return true;
-        };
-        let others = all.fetch_add(bytes - self.held, Relaxed) - self.held;
-        self.held = bytes;
-        others == 0 || others.saturating_add(bytes) <= most
-    }
-}
-
-impl Drop for Room<'_> {
-    fn drop(&mut self) {
-        if let Some((all, _)) = self.of {
-            all.fetch_sub(self.held, Relaxed);
-        }
-    }
-}
-
-/// Reads a body to its end, never more of it than `limit` and never longer than
-/// `time`; zero is for ever.
-#[cfg(feature = "webhook")]
-pub(crate) async fn read<B>(body: B, limit: usize, time: Duration) -> Result<Bytes, ReadError>
-where
-    B: http_body::Body,
-{
-    let body = std::pin::pin!(body);
-    read_on(body, Whole::default(), limit, time, Room::default()).await
-}
-
-/// Reads what is left of one, with as much `room` as there is.
-pub(super) async fn read_on<B: http_body::Body>(
-    mut body: Pin<&mut B>,
-    mut whole: Whole,
+/// Reads a body to its end, of `limit` bytes at most, within `time` and the limits of its
+/// `shares`.
+pub(crate) async fn read<B: http_body::Body>(
+    body: B,
     limit: usize,
-    time: Duration,
-    mut room: Room<'_>,
+    time: Option<Duration>,
+    mut shares: Shares,
 ) -> Result<Bytes, ReadError> {
-    let read = poll_fn(|cx| match whole.poll(body.as_mut(), cx, limit) {
-        Poll::Pending if !room.set(whole.held()) => Poll::Ready(Err(ReadError::NoRoom)),
+    let mut body = pin!(body);
+    let mut whole = Whole::default();
+    let mut read = poll_fn(|cx| match whole.poll(body.as_mut(), cx, limit) {
+        Poll::Pending if !shares.iter_mut().all(|share| share.set(whole.held())) => {
+            Poll::Ready(Err(ReadError::NoRoom))
+        }
         read => read,
     });
-    if time.is_zero() {
-        return read.await;
+    // Most bodies are there at once, and need no timer.
+    if let Some(read) = (&mut read).now_or_never() {
+        return read;
     }
+    let Some(time) = time else {
+        return read.await;
+    };
     match tokio::time::timeout(time, read).await {
         Ok(read) => read,
         Err(_) => Err(ReadError::Slow),

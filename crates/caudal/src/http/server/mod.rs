@@ -1,16 +1,19 @@
 //! Connections: taken in, bounded, served, and ended in good order.
 
 mod access;
-pub(crate) mod answer;
 pub(crate) mod body;
 mod connection;
+pub(crate) mod content_type;
 mod drain_body;
+#[cfg(feature = "http2")]
+mod http2;
 mod idle_timeout;
+mod protocol;
 pub(crate) mod quota;
 mod refuse;
 mod request;
+pub(crate) mod responses;
 pub(crate) mod service;
-mod stalled;
 pub(crate) mod status;
 mod tls;
 
@@ -19,61 +22,30 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "ws")]
-use bytes::Bytes;
-use http::header::UPGRADE;
-use http::{Extensions, Method, Request, Version};
-use http_body::Body as _;
-use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
-use hyper::service::service_fn;
-#[cfg(feature = "ws")]
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::access::Own;
-use self::body::Body;
-use self::connection::Serving;
-use self::idle_timeout::{Timed, Watch};
+use self::connection::HttpConnection;
+#[cfg(feature = "ws")]
+pub(crate) use self::connection::bare;
+use self::idle_timeout::RequestActivity;
 use self::quota::{Full, Quota, QuotaLimits, QuotaPermit, network};
 use self::refuse::refuse;
-use self::request::Served;
+#[cfg(feature = "ws")]
+pub(crate) use self::request::UpgradeGuard;
 use self::service::Http;
-use self::stalled::Streams;
 use super::options::Options;
-use crate::connection::deadline::after;
 use crate::endpoint::Target;
-use crate::server::group::{ConnectionGroup, GroupGuard, Member};
-use crate::transport::{accept_failed, tcp};
+use crate::server::group::{ConnectionGroup, GroupGuard};
+use crate::transport::{Listener, Socket, accept_failed};
 
-/// Maximum concurrent requests of one HTTP/2 connection.
-const STREAMS: u32 = 256;
-/// Maximum resets that h2 sends because of a client, over the lifetime of a connection. One
-/// more closes the connection, with all its requests.
-///
-/// A stream beyond [`STREAMS`] is reset for its head and once more for its body, and a
-/// client that has not read our SETTINGS knows no limit. Until then flow control lets it
-/// send 65,535 bytes of bodies: 2,184 of the shortest calls. Resets that the client does not
-/// read stay in memory, so there is a limit.
-const RESETS: usize = 4096;
-/// Maximum bytes of a response that h2 buffers for one stream.
-const PIECE: usize = 16 << 10;
-/// Maximum bytes of the head of a request.
-const HEAD: u16 = u16::MAX;
-
-/// Longest duration that is passed to the timers of hyper and h2.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// Interval at which a stopping server checks for open sessions. It is also the pause
-/// between two looks at the first bytes of a connection.
+/// Interval at which a stopping server checks for open sessions. It is also the interval of
+/// looks at the first bytes of a connection, while they may be those of HTTP/2.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// An HTTP server that is about to run.
-pub(crate) struct Listener {
-    listener: TcpListener,
+/// One URL of a server, and the connections that are accepted for it.
+pub(crate) struct Site {
     http: Http,
     path: Arc<str>,
     most: QuotaLimits,
@@ -83,82 +55,110 @@ pub(crate) struct Listener {
     over: CancellationToken,
 }
 
-impl Listener {
-    pub(crate) async fn bind(
+impl Site {
+    /// A site that is reached by `target`, or if `everywhere` is true, by all addresses of this
+    /// machine. `quota` counts the connections of the server.
+    pub(crate) fn new(
         target: &Target<'_>,
+        everywhere: bool,
         hub: &Arc<ConnectionGroup>,
         options: Options,
-    ) -> io::Result<Self> {
+        quota: Arc<Quota<IpAddr>>,
+    ) -> io::Result<Arc<Self>> {
         tls::agree(target, &options)?;
-        let listener = TcpListener::bind((target.host, target.port)).await?;
         let most = QuotaLimits {
-            all: hub.config.limits.connections,
+            all: hub.max_connections,
             each: options.connections_per_address,
         };
         let own = match target.host {
-            _ if listener.local_addr()?.ip().is_unspecified() => Own::Everywhere,
+            _ if everywhere => Own::Everywhere,
             host if host.contains(':') => Own::At(format!("[{host}]")),
             host => Own::At(host.to_owned()),
         };
-        Ok(Self {
+        Ok(Arc::new(Self {
             http: Http::on(hub, options, own),
-            listener,
-            // What is asked may follow the host at once.
+            // A query may follow the host at once.
             path: match target.path.split('?').next() {
                 None | Some("") => "/".into(),
                 Some(path) => path.into(),
             },
             most,
-            quota: Arc::default(),
+            quota,
             over: CancellationToken::new(),
-        })
-    }
-
-    pub(crate) fn port(&self) -> io::Result<u16> {
-        Ok(self.listener.local_addr()?.port())
+        }))
     }
 
     /// Accepts connections until the server stops.
-    pub(crate) async fn run(self, hub: GroupGuard) {
+    pub(crate) async fn run(self: Arc<Self>, hub: GroupGuard, listener: Listener) {
         loop {
             tokio::select! {
-                accepted = self.listener.accept() => self.take(&hub, accepted).await,
+                accepted = listener.accept() => self.take(&hub, accepted).await,
                 () = hub.stop.cancelled() => break,
             }
         }
-        // The clients of sessions may have to come again for what they are owed.
+        // The clients of sessions may have to connect again for their last messages.
         let mut look = tokio::time::interval(LOOK);
-        while self.http.has_sessions() && Instant::now() < hub.deadline() {
+        while self.has_sessions() && Instant::now() < hub.deadline() {
             tokio::select! {
-                accepted = self.listener.accept() => self.take(&hub, accepted).await,
+                accepted = listener.accept() => self.take(&hub, accepted).await,
                 _ = look.tick() => {}
             }
         }
         self.over.cancel();
     }
 
-    async fn take(&self, hub: &GroupGuard, accepted: io::Result<(TcpStream, SocketAddr)>) {
-        let (socket, remote) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => return accept_failed(&error).await,
+    /// Waits for the end of a site whose connections the application accepts.
+    pub(crate) async fn run_without_listener(self: Arc<Self>, hub: Arc<ConnectionGroup>) {
+        hub.stop.cancelled().await;
+        while self.has_sessions() && Instant::now() < hub.deadline() {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.over.cancel();
+    }
+
+    fn has_sessions(&self) -> bool {
+        self.http.has_sessions()
+    }
+
+    async fn take(&self, hub: &GroupGuard, accepted: io::Result<Socket>) {
+        match accepted {
+            Ok(socket) => self.serve(hub, socket),
+            Err(error) => accept_failed(&error).await,
+        }
+    }
+
+    /// Serves a connection in a task of its own.
+    pub(crate) fn serve(&self, hub: &GroupGuard, socket: Socket) {
+        let remote = match &socket {
+            Socket::Tcp(socket) => match socket.peer_addr() {
+                Ok(remote) => Some(remote),
+                // The client has gone again.
+                Err(_) => return,
+            },
+            _ => None,
         };
-        let permit = match QuotaPermit::take(&self.quota, Some(network(remote.ip())), self.most) {
-            Ok(permit) => permit,
+        let network = remote.map(|remote| network(remote.ip()));
+        let permit = match QuotaPermit::take(&self.quota, network, self.most) {
+            Ok(permit) if hub.has_room() => permit,
+            Ok(_) => return self.refuse(hub, socket, remote, Full::All),
             Err(full) => return self.refuse(hub, socket, remote, full),
         };
-        let place = Arc::new(Place {
-            permit,
-            watch: Watch::new(),
+        let options = self.http.options();
+        let connection = HttpConnection {
             http: self.http.for_connection(remote),
             path: Arc::clone(&self.path),
+            activity: RequestActivity::new(options.header_timeout, options.idle_timeout),
+            permit,
+            #[cfg(feature = "tls")]
+            certificate: None,
             over: self.over.clone(),
-        });
-        tokio::spawn(connection(hub.hold(), socket, place));
+        };
+        tokio::spawn(connection::run(hub.hold(), socket, connection));
     }
 
     /// Refuses a connection beyond the limit, and sends its client the reason. With TLS, the
     /// connection is closed without a response, because a handshake is expensive.
-    fn refuse(&self, hub: &ConnectionGroup, socket: TcpStream, remote: SocketAddr, full: Full) {
+    fn refuse(&self, hub: &GroupGuard, socket: Socket, remote: Option<SocketAddr>, full: Full) {
         let reason = match full {
             Full::All => hub.full(),
             Full::Each => format!(
@@ -166,243 +166,11 @@ impl Listener {
                 self.most.each
             ),
         };
-        hub.log_refused(Some(remote), &reason);
+        hub.log_refused(remote, &reason);
         #[cfg(feature = "tls")]
         if self.http.options().tls.is_some() {
             return;
         }
         hub.tell_refused(refuse(socket, reason));
-    }
-}
-
-async fn connection(hub: GroupGuard, socket: TcpStream, place: Arc<Place>) {
-    if let Err(error) = tcp::set_up(&socket) {
-        tracing::debug!(target: "caudal", %error, "a connection was lost at once");
-        return;
-    }
-    #[cfg(feature = "tls")]
-    if let Some(tls) = place.http.options().tls.clone() {
-        let limit = place.http.options().header_timeout;
-        if let Some((socket, shown)) = tls::accept(&hub, &tls, limit, socket).await {
-            let mark = move |extensions: &mut Extensions| {
-                if let Some(shown) = &shown {
-                    extensions.insert(shown.clone());
-                }
-            };
-            // The handshake has agreed on what is spoken.
-            let http2 = socket.get_ref().1.alpn_protocol() == Some(b"h2");
-            serve(&hub, (socket, http2), place, mark);
-        }
-        return;
-    }
-    let late = hub.is_stopping();
-    let by = begins_by(&hub, late, place.http.options().header_timeout);
-    let http2 = tokio::select! {
-        http2 = speaks_http2(&socket, by) => http2,
-        () = hub.stop.cancelled(), if !late => return,
-    };
-    serve(&hub, (socket, http2), place, |_| ());
-}
-
-/// Returns the deadline for the first bytes of a connection. While the server stops, clients
-/// of sessions may still connect, but they cannot delay its end.
-pub(super) fn begins_by(hub: &ConnectionGroup, late: bool, limit: Duration) -> Instant {
-    let by = after(Instant::now(), limit);
-    match late {
-        true => by.min(hub.deadline()),
-        false => by,
-    }
-}
-
-/// Returns true if the connection begins with the preface of HTTP/2 (prior knowledge). The
-/// bytes stay in the socket.
-pub(super) async fn speaks_http2(socket: &TcpStream, by: Instant) -> bool {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    let mut seen = [0; PREFACE.len()];
-    let look = async {
-        loop {
-            let Ok(count) = socket.peek(&mut seen).await else {
-                return false;
-            };
-            let (begun, _) = seen.split_at(count);
-            if count == 0 || !PREFACE.starts_with(begun) {
-                return false;
-            }
-            if count == PREFACE.len() {
-                return true;
-            }
-            // The rest is on its way.
-            tokio::time::sleep(LOOK).await;
-        }
-    };
-    // One who says nothing is given up by the clock of his connection.
-    tokio::time::timeout_at(by, look).await.unwrap_or(false)
-}
-
-/// Serves a connection in a task of its own. `mark` adds extensions to each request.
-fn serve<S>(
-    hub: &GroupGuard,
-    (io, http2): (S, bool),
-    place: Arc<Place>,
-    mark: impl Fn(&mut Extensions) + Send + Unpin + 'static,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let attended = hub.join(Member::Lone(Arc::clone(place.http.origin())));
-    let served = Arc::clone(&place);
-    let options = served.http.options();
-    let io = Timed::new(
-        io,
-        Arc::clone(&place),
-        options.header_timeout,
-        options.idle_timeout,
-    );
-    let ping = Some(options.ping_interval.min(LONGEST)).filter(|ping| !ping.is_zero());
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        let visit = Visit::begin(&place, request.version());
-        if request.method() != Method::POST {
-            mark_upgrade(&mut request, &place);
-        }
-        mark(request.extensions_mut());
-        Served::new(request, visit)
-    });
-    // Whoever comes after the end is not cut off before that is over for all. By HTTP/1.1
-    // it has one request.
-    let late = hub.is_stopping();
-    let stopped = match late {
-        true => &served.over,
-        false => &hub.stop,
-    };
-    let stopped = stopped.clone().cancelled_owned();
-    if http2 {
-        let limit = options.idle_timeout.max(options.header_timeout);
-        let mut builder = http2::Builder::new(Streams { limit });
-        builder
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
-            .max_local_error_reset_streams(RESETS)
-            // What h2 has been given counts for nobody, so it is little.
-            .max_send_buf_size(PIECE)
-            .max_header_list_size(HEAD.into())
-            .keep_alive_interval(ping)
-            .keep_alive_timeout(options.ping_timeout.min(LONGEST));
-        #[cfg(feature = "ws")]
-        builder.enable_connect_protocol();
-        let served = builder.serve_connection(TokioIo::new(io), service);
-        let graceful = http2::Connection::graceful_shutdown;
-        tokio::spawn(Serving::new(served, attended, stopped, graceful));
-    } else {
-        let mut builder = http1::Builder::new();
-        // Head and body in one piece cost less to send than in two.
-        builder.max_buf_size(HEAD.into()).writev(false);
-        builder.keep_alive(!late);
-        let served = builder.serve_connection(TokioIo::new(io), service);
-        let served = served.with_upgrades();
-        let graceful = http1::UpgradeableConnection::graceful_shutdown;
-        tokio::spawn(Serving::new(served, attended, stopped, graceful));
-    }
-}
-
-/// Adds a [`Lasting`] to a request that may be upgraded, because an upgraded connection
-/// outlives its request.
-fn mark_upgrade(request: &mut Request<Incoming>, place: &Arc<Place>) {
-    let is_stream = request.method() == Method::CONNECT;
-    if is_stream || request.headers().contains_key(UPGRADE) {
-        let permit = is_stream.then(|| place.permit.another());
-        let lasting = Lasting {
-            visit: Visit::begin(place, request.version()),
-            is_stream,
-            has_seat: !matches!(permit, Some(None)),
-            _permit: permit.flatten(),
-        };
-        request.extensions_mut().insert(Arc::new(lasting));
-    }
-}
-
-/// A request that becomes something else: its connection is not idle while that lasts.
-#[derive(Debug)]
-#[cfg_attr(not(feature = "ws"), allow(dead_code, reason = "WebSockets ask"))]
-pub(crate) struct Lasting {
-    visit: Visit,
-    is_stream: bool,
-    /// A stream of a connection counts beside it; any other takes its place.
-    _permit: Option<QuotaPermit<IpAddr>>,
-    pub(crate) has_seat: bool,
-}
-
-#[cfg_attr(not(feature = "ws"), allow(dead_code, reason = "WebSockets ask"))]
-impl Lasting {
-    /// It has become what it asked for, and with it its connection, unless it is one
-    /// stream of many.
-    pub(crate) fn begin(&self) {
-        if !self.is_stream {
-            self.visit.place.watch.last();
-        }
-    }
-}
-
-/// The socket of a connection that has become something else, without the layers that
-/// only HTTP needs, and what was read of it already; if that is what is below.
-#[cfg(feature = "ws")]
-pub(crate) fn bare(upgraded: Upgraded) -> Result<(TcpStream, Bytes), Upgraded> {
-    let parts = upgraded.downcast::<TokioIo<Timed<TcpStream, Place>>>()?;
-    Ok((parts.io.into_inner().into_inner(), parts.read_buf))
-}
-
-/// A request: while it lasts, its connection is not idle, and counted even if it
-/// has become something else.
-#[derive(Debug)]
-pub(crate) struct Visit {
-    pub(super) place: Arc<Place>,
-    /// Bytes of its answer, if they count.
-    owed: usize,
-}
-
-impl Visit {
-    fn begin(place: &Arc<Place>, version: Version) -> Self {
-        place.watch.begin(version);
-        Self {
-            place: Arc::clone(place),
-            owed: 0,
-        }
-    }
-
-    /// Counts its answer until it is taken.
-    pub(super) fn owe(&mut self, answer: &Body) {
-        let size = answer.size_hint().exact().unwrap_or(0);
-        self.owed = usize::try_from(size).unwrap_or(usize::MAX);
-        self.place.http.origin().incoming.count_retained(self.owed);
-    }
-}
-
-impl Drop for Visit {
-    fn drop(&mut self) {
-        self.place.watch.end();
-        if self.owed > 0 {
-            self.place
-                .http
-                .origin()
-                .incoming
-                .uncount_retained(self.owed);
-        }
-    }
-}
-
-/// A connection that is counted while it lasts, and what it is served.
-// In this order: what every request looks at stands together.
-#[repr(C)]
-#[derive(Debug)]
-pub(super) struct Place {
-    watch: Watch,
-    pub(super) http: Http,
-    pub(super) path: Arc<str>,
-    permit: QuotaPermit<IpAddr>,
-    /// See [`Listener`].
-    over: CancellationToken,
-}
-
-impl AsRef<Watch> for Place {
-    fn as_ref(&self) -> &Watch {
-        &self.watch
     }
 }

@@ -1,124 +1,117 @@
-//! One request of a connection, from its head to its response.
+//! One request of a connection, from its head to the end of its response.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
-use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http::header::UPGRADE;
+use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
-use super::answer::{Answer, Rest};
 use super::body::Body;
-use super::drain_body::Lingering;
-use super::service::is_bare;
-use super::{Place, Visit};
+use super::connection::HttpConnection;
+use super::drain_body::drain;
+use super::quota::QuotaPermit;
+use super::service::has_no_body;
 use crate::http::plain;
 use crate::router::handler::BoxFuture;
 
-/// The answer to a request.
-///
-/// hyper moves it before it is polled. An `async` block would have the room of all that a
-/// request can wait for; most wait for nothing, and those that do get it then.
-pub(super) struct Served {
-    /// Until it is looked at.
-    request: Option<Request<Incoming>>,
-    /// The rest of the work, if the request could not be answered at once.
-    rest: Option<BoxFuture<(Answer, HeaderMap)>>,
-    /// Until there is an answer.
-    visit: Option<Visit>,
-    version: Version,
-    is_bare: bool,
-}
-
-/// A request.
-struct Asked {
-    head: Parts,
-    body: Lingering,
-}
-
-impl Served {
-    #[inline]
-    pub(super) fn new(request: Request<Incoming>, visit: Visit) -> Self {
-        Self {
-            version: request.version(),
-            is_bare: is_bare(request.method(), request.version()),
-            request: Some(request),
-            rest: None,
-            visit: Some(visit),
-        }
+/// Answers a request. It is in progress until its response is sent.
+pub(super) fn answer(
+    mut request: Request<Incoming>,
+    guard: RequestGuard,
+) -> BoxFuture<Result<Response<Body>, Infallible>> {
+    let connection = Arc::clone(&guard.connection);
+    if let Some(upgrade) = UpgradeGuard::of(&request, &connection) {
+        request.extensions_mut().insert(Arc::new(upgrade));
     }
-
-    /// The answer, and room for its headers.
-    #[inline]
-    fn poll_answer(&mut self, place: &Place, cx: &mut Context<'_>) -> Poll<(Answer, HeaderMap)> {
-        if let Some(request) = self.request.take() {
-            let (head, body) = request.into_parts();
-            let body = Lingering::new(&head, body);
-            let mut asked = Asked { head, body };
-            match begin(place, &mut asked) {
-                Ok(answer) => return Poll::Ready((answer, asked.head.headers)),
-                Err(rest) => self.rest = Some(wait(place, asked, rest)),
-            }
-        }
-        match &mut self.rest {
-            Some(rest) => rest.as_mut().poll(cx),
-            None => Poll::Pending,
-        }
+    #[cfg(feature = "tls")]
+    if let Some(certificate) = &connection.certificate {
+        request.extensions_mut().insert(certificate.clone());
     }
-}
-
-/// Waits for what is left of the request.
-#[inline(never)]
-fn wait(place: &Place, mut asked: Asked, rest: Box<Rest>) -> BoxFuture<(Answer, HeaderMap)> {
-    let http = place.http.clone();
+    let (mut head, mut body) = request.into_parts();
     Box::pin(async move {
-        let Asked { head, body } = &mut asked;
-        let answer = http.finish(head, Pin::new(body), rest).await;
-        (answer, asked.head.headers)
+        let http = &connection.http;
+        let mut response = match head.uri.path() == &*connection.path {
+            true => http.respond(&mut head, Pin::new(&mut body)).await,
+            false => plain(StatusCode::NOT_FOUND, "nothing is served at this path\n"),
+        };
+        drain(&head.headers, body);
+        if has_no_body(&head) {
+            *response.body_mut() = Body::empty();
+        }
+        #[cfg(feature = "http2")]
+        if head.version == Version::HTTP_2 {
+            response.body_mut().give_in_pieces(http.origin());
+        }
+        response.body_mut().last_with(guard);
+        Ok(response)
     })
 }
 
-impl Future for Served {
-    type Output = Result<Response<Body>, Infallible>;
+/// A request in progress: while it lasts, its connection is counted, and not idle.
+#[derive(Debug)]
+pub(crate) struct RequestGuard {
+    connection: Arc<HttpConnection>,
+}
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        let Some(mut visit) = this.visit.take() else {
-            // It was answered.
-            return Poll::Pending;
-        };
-        let Poll::Ready((answer, room)) = this.poll_answer(&visit.place, cx) else {
-            this.visit = Some(visit);
-            return Poll::Pending;
-        };
-        let mut response = visit.place.http.respond(answer, room);
-        if this.is_bare {
-            *response.body_mut() = Body::empty();
+impl RequestGuard {
+    pub(super) fn begin(connection: &Arc<HttpConnection>, version: Version) -> Self {
+        connection.activity.begin(version);
+        Self {
+            connection: Arc::clone(connection),
         }
-        if this.version == Version::HTTP_2 {
-            // There may be many at once.
-            visit.owe(response.body());
-            response.body_mut().give_in_pieces();
-        }
-        // Until it is sent, the request is under way.
-        response.body_mut().last_with(visit);
-        Poll::Ready(Ok(response))
     }
 }
 
-/// Answers a request at once, if it can be.
-///
-/// # Errors
-/// The rest of a request that must wait.
-#[inline]
-fn begin(place: &Place, asked: &mut Asked) -> Result<Answer, Box<Rest>> {
-    let Asked { head, body } = asked;
-    if head.uri.path() != &*place.path {
-        let text = "nothing is served at this path\n";
-        let refused = plain(StatusCode::NOT_FOUND, text);
-        return Ok(Answer::refusal(Box::new(refused)));
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        self.connection.activity.end();
     }
-    place.http.begin(head, Pin::new(body))
+}
+
+/// A request that may be upgraded. It lasts as long as the upgraded connection, which
+/// outlives its request.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "ws"), allow(dead_code, reason = "of WebSockets"))]
+pub(crate) struct UpgradeGuard {
+    request: RequestGuard,
+    /// True for one stream of a connection of HTTP/2, which counts as a further connection.
+    is_stream: bool,
+    permit: Option<QuotaPermit<IpAddr>>,
+}
+
+#[cfg_attr(not(feature = "ws"), allow(dead_code, reason = "of WebSockets"))]
+impl UpgradeGuard {
+    /// Returns `None` for a request that asks for no upgrade.
+    fn of(request: &Request<Incoming>, connection: &Arc<HttpConnection>) -> Option<Self> {
+        let is_stream = request.method() == Method::CONNECT;
+        if *request.method() == Method::POST
+            || !(is_stream || request.headers().contains_key(UPGRADE))
+        {
+            return None;
+        }
+        let permit = match is_stream {
+            true => connection.permit.another(),
+            false => None,
+        };
+        Some(Self {
+            request: RequestGuard::begin(connection, request.version()),
+            is_stream,
+            permit,
+        })
+    }
+
+    /// Returns true if there is room for what the request becomes.
+    pub(crate) const fn has_room(&self) -> bool {
+        !self.is_stream || self.permit.is_some()
+    }
+
+    /// Ends the timeouts of HTTP for a connection that was upgraded as a whole.
+    pub(crate) fn upgrade(&self) {
+        if !self.is_stream {
+            self.request.connection.activity.upgrade();
+        }
+    }
 }

@@ -5,23 +5,25 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use caudal_core::FrameError;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{Method, Request, Response, StatusCode, Version};
 
-use super::access::{self, Guard, Own, Seen};
-use super::answer::{Answer, Content, Rest, Wait, encoded, not_allowed, not_json, refusal, verbs};
+use super::access::{self, Guard, Own, RelevantHeaders};
 use super::body;
-use super::body::{Body, ReadError, Room, Whole};
+use super::body::{Body, ReadError, Shares};
+use super::content_type::has_json;
+use super::responses::{encoded, not_allowed, not_json, refusal, verbs};
 use super::status::Reply;
 use crate::call::lone::{self, LoneExchange, LoneOrigin};
-use crate::config::Config;
+use crate::config::{Config, ServerLimits};
+#[cfg(feature = "http2")]
+use crate::connection::incomplete::Incomplete;
 use crate::connection::incomplete::Share;
 use crate::http::options::Options;
 use crate::http::{JSON, json, plain, soon};
@@ -29,11 +31,11 @@ use crate::observe::stats::Stats;
 use crate::peer::Peer;
 use crate::router::Router;
 use crate::router::handler::BoxFuture;
-use crate::server::group::{ConnectionGroup, GroupGuard};
+use crate::server::group::ConnectionGroup;
 use crate::server::hooks::Hooks;
 
-/// A connection keeps the room of so many headers from one request to the next.
-const HEADERS: usize = 32;
+/// Maximum headers whose memory a connection keeps from one request to the next.
+const MAX_KEPT_HEADERS: usize = 32;
 
 /// A router as an HTTP service: POST, WebSocket and sessions on one path.
 ///
@@ -52,7 +54,7 @@ const HEADERS: usize = 32;
 /// ```
 ///
 /// A mounted service does not know connections. All its POSTs together have at most
-/// [`Limits::in_flight`](crate::Limits::in_flight) requests under way, and further requests
+/// [`Config::in_flight`](crate::Config::in_flight) requests under way, and further requests
 /// are answered with -32000. Raise this limit as far as the application can bear. Each
 /// WebSocket and each session has limits of its own in any case.
 #[derive(Clone)]
@@ -60,9 +62,12 @@ pub struct Http {
     shared: Arc<Shared>,
     /// State that all lone messages of the connection, or of the mounted service, share.
     origin: Arc<LoneOrigin>,
+    /// True if the application's own server passes the requests.
+    is_mounted: bool,
     remote: Option<SocketAddr>,
     /// Bytes of the connection's bodies that are coming in.
-    bodies: Arc<AtomicUsize>,
+    #[cfg(feature = "http2")]
+    bodies: Arc<Incomplete>,
 }
 
 struct Shared {
@@ -83,8 +88,18 @@ impl Http {
     /// Serves a router.
     #[must_use]
     pub fn with<S, E>(router: Router<S, E>, config: Config, options: Options) -> Self {
-        let group = ConnectionGroup::new(router.into_routes(), config, Hooks::default());
-        Self::on(&group, options, Own::Nowhere)
+        let group = ConnectionGroup::new(
+            router.into_routes(),
+            config,
+            &ServerLimits::default(),
+            Hooks::default(),
+        );
+        Self::mounted(&group, options)
+    }
+
+    /// The service of a server, for the application's own HTTP server.
+    pub(crate) fn mounted(group: &Arc<ConnectionGroup>, options: Options) -> Self {
+        Self::on(group, options, Own::Nowhere)
     }
 
     pub(crate) fn on(hub: &Arc<ConnectionGroup>, options: Options, own: Own) -> Self {
@@ -99,19 +114,23 @@ impl Http {
                 #[cfg(feature = "session")]
                 sessions,
             }),
+            is_mounted: true,
             remote: None,
-            bodies: Arc::default(),
+            #[cfg(feature = "http2")]
+            bodies: Incomplete::new(usize::MAX),
         }
     }
 
     /// The same for one connection, which has limits of its own.
-    pub(super) fn for_connection(&self, remote: SocketAddr) -> Self {
+    pub(super) fn for_connection(&self, remote: Option<SocketAddr>) -> Self {
         let config = Arc::clone(&self.shared.hub.config);
         Self {
             shared: Arc::clone(&self.shared),
-            origin: LoneOrigin::new(config, Some(remote.to_string())),
-            remote: Some(remote),
-            bodies: Arc::default(),
+            #[cfg(feature = "http2")]
+            bodies: Incomplete::new(config.queue),
+            origin: LoneOrigin::new(config, remote.map(|remote| remote.to_string())),
+            is_mounted: false,
+            remote,
         }
     }
 
@@ -145,7 +164,7 @@ impl Http {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.shared.hub.stats();
-        if self.remote.is_none() {
+        if self.is_mounted {
             stats.add(&self.origin.stats());
         }
         stats
@@ -159,115 +178,74 @@ impl Http {
 
     /// Refuses new requests, lets running ones finish until `limit`, and closes every
     /// WebSocket and session. Returns when that is done.
-    pub async fn shutdown(&self, limit: Duration) {
+    pub async fn shutdown(&self, limit: impl Into<Option<Duration>>) {
+        let limit = limit.into().unwrap_or(Duration::MAX);
         self.shared.hub.shutdown(limit).await;
     }
 
     /// Answers one request.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, what the request began is cancelled.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body + Send + 'static,
     {
         let (mut head, body) = request.into_parts();
-        let is_bare = is_bare(&head.method, head.version);
-        let mut body = pin!(body);
-        let answer = match self.begin(&head, body.as_mut()) {
-            Ok(answer) => answer,
-            Err(rest) => self.finish(&mut head, body, rest).await,
-        };
-        let mut response = self.respond(answer, head.headers);
-        if is_bare {
+        let mut response = self.respond(&mut head, pin!(body)).await;
+        if has_no_body(&head) {
             *response.body_mut() = Body::empty();
         }
         response
     }
 
-    /// Answers a request if that is possible without waiting, as it is for most requests.
-    ///
-    /// # Errors
-    /// The rest of the request, for [`finish`](Self::finish).
-    #[inline]
-    pub(super) fn begin<B: http_body::Body>(
-        &self,
-        head: &Parts,
-        body: Pin<&mut B>,
-    ) -> Result<Answer, Box<Rest>> {
-        let options = &self.shared.options;
-        let seen = Seen::of(&head.headers);
-        if let Err(refused) = self.shared.guard.check(head, seen, options) {
-            return Ok(Answer::refusal(refused));
-        }
-        let origin = seen.origin.cloned();
-        let is_json = !seen.has_two_types && is_json(seen.content_type);
-        let is_encoded = seen.is_encoded;
-        let caller = match access::check_caller(head, options) {
-            Ok(()) => self.caller(head),
-            Err(answered) => Err(answered),
-        };
-        let begun = match caller {
-            Ok(_) if head.method == Method::POST && !is_json => Ok(not_json().into()),
-            Ok(_) if head.method == Method::POST && is_encoded => Ok(encoded().into()),
-            Ok(caller) if head.method == Method::POST => self.post(caller, head, body),
-            Ok(caller) => Err(Rest::of(caller, None, Wait::Other)),
-            Err(answered) => Ok(Content::Other(answered)),
-        };
-        match begun {
-            Ok(content) => Ok(Answer { origin, content }),
-            Err(mut rest) => {
-                rest.origin = origin;
-                Err(rest)
-            }
-        }
-    }
-
-    /// Waits for what is left of a request.
-    ///
-    /// # Cancel safety
-    /// If it is dropped, what the request began is cancelled.
-    pub(super) async fn finish<B: http_body::Body>(
+    /// Responds to a request. The response to HEAD may have a body.
+    pub(super) async fn respond<B: http_body::Body>(
         &self,
         head: &mut Parts,
-        mut body: Pin<&mut B>,
-        mut rest: Box<Rest>,
-    ) -> Answer {
-        let origin = rest.origin.take();
-        let content = loop {
-            let Rest {
-                caller, held, wait, ..
-            } = *rest;
-
-            let next = match wait {
-                Wait::Other => Ok(self.other(&caller, head, body.as_mut()).await.into()),
-                Wait::Body(whole) => {
-                    let limit = self.shared.hub.config.policy.max_message;
-                    let read = self.read_on(head, body.as_mut(), whole, limit).await;
-                    self.take(caller, held, head, read)
-                }
-                #[cfg(feature = "session")]
-                Wait::Session(text) => {
-                    let sessions = &self.shared.sessions;
-                    Ok(sessions.post(self, &caller, head, text).await.into())
-                }
-                Wait::Answer(reply) => Ok(Content::Reply(reply.await)),
-            };
-            match next {
-                Ok(content) => break content,
-                Err(next) => rest = next,
-            }
-        };
-        Answer { origin, content }
+        body: Pin<&mut B>,
+    ) -> Response<Body> {
+        let options = &self.shared.options;
+        let headers = RelevantHeaders::of(&head.headers);
+        if let Err(refused) = self.shared.guard.check(head, headers, options) {
+            return *refused;
+        }
+        let (origin, is_encoded) = (headers.origin.cloned(), headers.is_encoded);
+        let mut response = self.respond_to_allowed(head, body, is_encoded).await;
+        if let Some(origin) = origin {
+            access::share(origin, options, &mut response);
+        }
+        response
     }
 
-    /// Answers what is no POST.
+    /// Responds to a request whose host and origin are allowed.
+    async fn respond_to_allowed<B: http_body::Body>(
+        &self,
+        head: &mut Parts,
+        body: Pin<&mut B>,
+        is_encoded: bool,
+    ) -> Response<Body> {
+        let caller = match self.authorize(head) {
+            Ok(caller) => caller,
+            Err(refused) => return *refused,
+        };
+        match head.method {
+            Method::POST if !has_json(&head.headers) => not_json(),
+            Method::POST if is_encoded => encoded(),
+            Method::POST => self.post(caller, head, body).await,
+            Method::OPTIONS => verbs(),
+            // In memory of its own, so that a POST does not need it.
+            _ => Box::pin(self.other(&caller, head, body)).await,
+        }
+    }
+
+    /// Responds to a request that is neither a POST nor OPTIONS.
     async fn other<B: http_body::Body>(
         &self,
         caller: &LoneExchange,
         head: &mut Parts,
-        body: B,
+        body: Pin<&mut B>,
     ) -> Response<Body> {
-        if head.method == Method::OPTIONS {
-            return verbs();
-        }
         #[cfg(feature = "ws")]
         if let Some(response) = crate::http::ws::accept(self, caller, head) {
             return response;
@@ -277,16 +255,16 @@ impl Http {
             return response;
         }
         #[cfg(not(feature = "session"))]
-        drop(body);
-        let _ = (caller, head);
+        let _ = (caller, head, body);
         not_allowed()
     }
 
-    /// Asks the application who calls, and lets handlers see what it found.
+    /// Checks the token of a request, and asks the application who calls.
     ///
     /// # Errors
-    /// The answer.
-    fn caller(&self, head: &Parts) -> Result<Arc<LoneExchange>, Box<Response<Body>>> {
+    /// The response to a caller that is refused.
+    fn authorize(&self, head: &Parts) -> Result<Arc<LoneExchange>, Box<Response<Body>>> {
+        access::check_caller(head, &self.shared.options)?;
         let caller = LoneExchange::new(&self.origin);
         if let Some(authorize) = &self.shared.options.authorize
             && let Err(status) = authorize.authorize(head, caller.extensions())
@@ -296,75 +274,58 @@ impl Http {
         Ok(caller)
     }
 
-    fn post<B: http_body::Body>(
+    async fn post<B: http_body::Body>(
         &self,
         caller: Arc<LoneExchange>,
-        head: &Parts,
+        head: &mut Parts,
         body: Pin<&mut B>,
-    ) -> Result<Content, Box<Rest>> {
+    ) -> Response<Body> {
         let hub = &self.shared.hub;
-        // A connection of ours is held as a whole.
-        let held = self.remote.is_none().then(|| hub.hold());
-        let mut whole = Whole::default();
-        // Most bodies are here already, and then no timer is needed.
-        let cx = &mut Context::from_waker(Waker::noop());
-        match whole.poll(body, cx, hub.config.policy.max_message) {
-            Poll::Ready(read) => self.take(caller, held, head, read),
-            Poll::Pending => Err(Rest::of(caller, held, Wait::Body(whole))),
-        }
-    }
-
-    /// Takes the body of a POST, or why there is none.
-    fn take(
-        &self,
-        caller: Arc<LoneExchange>,
-        held: Option<GroupGuard>,
-        head: &Parts,
-        read: Result<Bytes, ReadError>,
-    ) -> Result<Content, Box<Rest>> {
-        let text = match read {
+        // A connection of our own is held as a whole.
+        let _held = self.is_mounted.then(|| hub.hold());
+        let text = match self.read(head, body, hub.config.policy.max_message).await {
             Ok(text) => text,
-            Err(error) => return Ok(self.unread(&error).into()),
+            Err(error) => return self.unread(&error),
         };
-        let hub = &self.shared.hub;
         #[cfg(feature = "session")]
         if self.shared.sessions.concerns(self, head, &text) {
-            return Err(Rest::of(caller, held, Wait::Session(text)));
+            let response = self.shared.sessions.post(self, &caller, head, text);
+            return Box::pin(response).await;
         }
-        #[cfg(not(feature = "session"))]
-        let _ = head;
         if hub.is_stopping() {
             let text = "the server is shutting down\n";
-            return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, text).into());
+            return plain(StatusCode::SERVICE_UNAVAILABLE, text);
         }
-        match lone::start(&hub.router, &caller, &text) {
-            Ok(reply) => Ok(Content::Reply(reply)),
-            Err(reply) => Err(Rest::of(caller, held, Wait::Answer(reply))),
+        let reply = lone::run(&hub.router, caller, &text);
+        // Handlers may wait for long.
+        drop(text);
+        let reply = reply.await;
+        let mut response = Response::new(Body::empty());
+        // The memory of the request's headers, which hyper uses for the next request again.
+        if head.headers.capacity() <= MAX_KEPT_HEADERS {
+            head.headers.clear();
+            *response.headers_mut() = std::mem::take(&mut head.headers);
         }
-    }
-
-    /// Reads what is left of a body, of `limit` bytes at most.
-    async fn read_on<B: http_body::Body>(
-        &self,
-        head: &Parts,
-        body: Pin<&mut B>,
-        whole: Whole,
-        limit: usize,
-    ) -> Result<Bytes, ReadError> {
-        let time = self.shared.hub.config.message_timeout;
-        body::read_on(body, whole, limit, time, self.room(head.version)).await
+        match reply {
+            Some(reply) => {
+                *response.status_mut() = self.status(Some(&reply), StatusCode::OK);
+                response.headers_mut().insert(CONTENT_TYPE, JSON);
+                *response.body_mut() = Body::whole(reply);
+            }
+            None => *response.status_mut() = self.status(None, StatusCode::NO_CONTENT),
+        }
+        response
     }
 
     /// Reads a body of `limit` bytes at most.
-    #[cfg(feature = "webhook")]
     pub(crate) async fn read<B: http_body::Body>(
         &self,
         head: &Parts,
         body: B,
         limit: usize,
     ) -> Result<Bytes, ReadError> {
-        let whole = Whole::default();
-        self.read_on(head, pin!(body), whole, limit).await
+        let time = self.shared.hub.config.message_timeout;
+        body::read(body, limit, time, self.shares(head.version)).await
     }
 
     /// The answer to a POST whose body was not read.
@@ -378,52 +339,16 @@ impl Http {
         }
     }
 
-    /// Returns the memory limit of a body that is received. A mounted service does not know
-    /// connections, and a connection of HTTP/2 may have many bodies at once.
-    fn room(&self, version: Version) -> Room<'_> {
-        let hub = &self.shared.hub;
-        let share = match self.remote.is_some() && version != Version::HTTP_2 {
-            true => Share::of_connection(&hub.incomplete),
-            false => Share::of(&hub.incomplete),
-        };
-        let room = Room::of(share);
-        match self.remote {
-            Some(_) => room.within(&self.bodies, hub.config.limits.queue),
-            None => room,
+    /// Counts a body that is received. A mounted service does not know connections, and a
+    /// connection of HTTP/2 may have many bodies at once.
+    fn shares(&self, version: Version) -> Shares {
+        let all = &self.shared.hub.incomplete;
+        match (self.is_mounted, version) {
+            #[cfg(feature = "http2")]
+            (false, Version::HTTP_2) => [Share::of(all), Share::of(&self.bodies)],
+            (false, _) => [Share::of_connection(all), Share::default()],
+            (true, _) => [Share::of(all), Share::default()],
         }
-    }
-
-    /// The response that an answer becomes. The headers of a reply take the room of the
-    /// request's, which hyper gives the next request's.
-    #[inline]
-    pub(super) fn respond(&self, answer: Answer, mut room: HeaderMap) -> Response<Body> {
-        // Made in the place that it is returned from.
-        let mut response = Response::new(Body::empty());
-        match answer.content {
-            Content::Other(other) => response = *other,
-            Content::Reply(reply) => {
-                let default = match reply {
-                    Some(_) => StatusCode::OK,
-                    None => StatusCode::NO_CONTENT,
-                };
-                *response.status_mut() = self.status(reply.as_deref(), default);
-                let headers = response.headers_mut();
-                if room.capacity() <= HEADERS {
-                    room.clear();
-                    *headers = room;
-                }
-                if let Some(text) = reply {
-                    // There is none; and the code that appends is at hand, since it has
-                    // read the headers of the request.
-                    headers.append(CONTENT_TYPE, JSON);
-                    *response.body_mut() = Body::whole(text);
-                }
-            }
-        }
-        if let Some(origin) = answer.origin {
-            access::share(origin, &self.shared.options, &mut response);
-        }
-        response
     }
 
     /// The status of an answer, unless the application has another for it.
@@ -454,50 +379,8 @@ impl Http {
 
 /// Returns true if the response must have no body. hyper omits the body itself, but not over
 /// HTTP/2, where a client resets the stream if the response to HEAD has a body.
-pub(super) fn is_bare(method: &Method, version: Version) -> bool {
-    version == Version::HTTP_2 && *method == Method::HEAD
-}
-
-/// Checks that there is one type, and that it is that of JSON.
-#[cfg(feature = "webhook")]
-pub(crate) fn has_json(headers: &HeaderMap) -> bool {
-    let mut types = headers.get_all(CONTENT_TYPE).iter();
-    is_json(types.next()) && types.next().is_none()
-}
-
-/// Checks for the type of JSON, in UTF-8 as all JSON is.
-fn is_json(content_type: Option<&HeaderValue>) -> bool {
-    const KNOWN: [&[u8]; 3] = [
-        b"application/json",
-        b"application/json-rpc",
-        b"application/jsonrequest",
-    ];
-    let Some(value) = content_type.map(HeaderValue::as_bytes) else {
-        return false;
-    };
-    // What nearly everybody sends.
-    if value == b"application/json" {
-        return true;
-    }
-    let mut quoted = false;
-    let mut parts = value.split(|byte| {
-        quoted ^= *byte == b'"';
-        *byte == b';' && !quoted
-    });
-    let kind = parts.next().unwrap_or_default().trim_ascii();
-    KNOWN.iter().any(|known| kind.eq_ignore_ascii_case(known)) && !parts.any(is_foreign_charset)
-}
-
-/// Checks for a parameter that names another encoding than UTF-8.
-fn is_foreign_charset(parameter: &[u8]) -> bool {
-    let mut sides = parameter.splitn(2, |byte| *byte == b'=');
-    let name = sides.next().unwrap_or_default().trim_ascii();
-    let value = sides.next().unwrap_or_default().trim_ascii();
-    let inner = value
-        .strip_prefix(b"\"")
-        .and_then(|v| v.strip_suffix(b"\""));
-    let charset = inner.unwrap_or(value);
-    name.eq_ignore_ascii_case(b"charset") && !charset.eq_ignore_ascii_case(b"utf-8")
+pub(super) fn has_no_body(request: &Parts) -> bool {
+    request.version == Version::HTTP_2 && request.method == Method::HEAD
 }
 
 impl<B> tower_service::Service<Request<B>> for Http

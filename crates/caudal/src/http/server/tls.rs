@@ -5,14 +5,14 @@ use std::io;
 use std::time::Duration;
 
 #[cfg(feature = "tls")]
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(feature = "tls")]
 use tokio::time::timeout_at;
 #[cfg(feature = "tls")]
 use tokio_rustls::server::TlsStream;
 
 #[cfg(feature = "tls")]
-use super::begins_by;
+use super::protocol::begins_by;
 use crate::endpoint::Target;
 use crate::http::options::Options;
 #[cfg(feature = "tls")]
@@ -39,12 +39,12 @@ pub(super) fn agree(target: &Target<'_>, options: &Options) -> io::Result<()> {
 
 /// The handshake, within its limit; a failure is the business of that client alone.
 #[cfg(feature = "tls")]
-pub(super) async fn accept(
+pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     hub: &ConnectionGroup,
     tls: &ServerTls,
     limit: Duration,
-    socket: TcpStream,
-) -> Option<(TlsStream<TcpStream>, Option<PeerCertificate>)> {
+    socket: S,
+) -> Option<(TlsStream<S>, Option<PeerCertificate>)> {
     let late = hub.is_stopping();
     let by = begins_by(hub, late, limit);
     let accepted = tokio::select! {

@@ -6,12 +6,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::unconstrained;
 
-use crate::config::Limits;
+use crate::config::Config;
 use crate::http::Options;
 
-/// Maximum of [`ServerLimits::share`], in bytes.
+/// Maximum of [`AllSessionsLimits::share`], in bytes.
 const MAX_SHARE: usize = 64 << 10;
 /// Minimum for POST bodies that wait for room, in bytes.
 const MIN_WAITING: usize = 64 << 10;
@@ -28,7 +30,7 @@ const MIN_IN_TRANSIT: usize = 4 * PIECE;
 /// Limits for all sessions of a server, by the kind of bytes. Kinds are apart where one
 /// must go on although another is full.
 #[derive(Debug)]
-pub(super) struct ServerLimits {
+pub(super) struct AllSessionsLimits {
     bytes: usize,
     /// Bytes that each session may always hold, also when the common limit is reached.
     share: usize,
@@ -62,7 +64,7 @@ pub(super) struct SessionLimits {
     pub(super) ids: ByteLimit,
 }
 
-impl ServerLimits {
+impl AllSessionsLimits {
     pub(super) fn new(options: &Options) -> Self {
         let bytes = options.session_bytes.clamp(1, Semaphore::MAX_PERMITS);
         let semaphore = || Arc::new(Semaphore::new(bytes));
@@ -79,7 +81,7 @@ impl ServerLimits {
         }
     }
 
-    pub(super) fn session(&self, limits: &Limits, options: &Options) -> SessionLimits {
+    pub(super) fn session(&self, config: &Config, options: &Options) -> SessionLimits {
         let limit = |server: &Arc<Semaphore>, bytes: usize| {
             let bytes = bytes.min(Semaphore::MAX_PERMITS);
             ByteLimit {
@@ -90,8 +92,8 @@ impl ServerLimits {
                 share: self.share,
             }
         };
-        let (queue, output) = (limits.queue.max(1), limits.output.max(1));
-        let ids = limits.in_flight.saturating_mul(IDS_PER_REQUEST);
+        let (queue, output) = (config.queue.max(1), config.output.max(1));
+        let ids = config.in_flight.saturating_mul(IDS_PER_REQUEST);
         SessionLimits {
             requests: limit(&self.requests, queue),
             answers: limit(&self.answers, queue),
@@ -134,36 +136,16 @@ impl ByteLimit {
         if self.bytes == 0 {
             return None;
         }
-        let session = Arc::clone(&self.session);
-        let session = session.try_acquire_many_owned(permits(bytes, self.bytes));
-        let session = session.ok()?;
-        let server = match self.is_within_share() {
-            true => None,
-            false => {
-                let server = Arc::clone(&self.server);
-                let server = server.try_acquire_many_owned(permits(bytes, self.server_bytes));
-                Some(server.ok()?)
-            }
-        };
-        Some(Reservation {
-            session,
-            _server: server,
-        })
+        unconstrained(self.reserve(bytes)).now_or_never()
     }
 
     /// Reserves `bytes` when there is room, in the order of the calls.
     pub(super) async fn reserve(&self, bytes: usize) -> Reservation {
-        const NEVER_CLOSED: &str = "nobody closes these semaphores";
-        let session = Arc::clone(&self.session);
-        let session = session.acquire_many_owned(permits(bytes, self.bytes));
-        let session = session.await.expect(NEVER_CLOSED);
-        let server = match self.is_within_share() {
+        let session = acquire(&self.session, bytes.min(self.bytes)).await;
+        let is_within_share = self.bytes - self.session.available_permits() <= self.share;
+        let server = match is_within_share {
             true => None,
-            false => {
-                let server = Arc::clone(&self.server);
-                let server = server.acquire_many_owned(permits(bytes, self.server_bytes));
-                Some(server.await.expect(NEVER_CLOSED))
-            }
+            false => Some(acquire(&self.server, bytes.min(self.server_bytes)).await),
         };
         Reservation {
             session,
@@ -180,10 +162,6 @@ impl ByteLimit {
     /// Returns true if the session has no room for a piece of a response.
     pub(super) fn is_full(&self) -> bool {
         self.session.available_permits() < PIECE
-    }
-
-    fn is_within_share(&self) -> bool {
-        self.bytes - self.session.available_permits() <= self.share
     }
 }
 
@@ -213,6 +191,8 @@ impl AsRef<[u8]> for HeldText {
     }
 }
 
-fn permits(bytes: usize, limit: usize) -> u32 {
-    u32::try_from(bytes.min(limit)).unwrap_or(u32::MAX)
+async fn acquire(semaphore: &Arc<Semaphore>, bytes: usize) -> OwnedSemaphorePermit {
+    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    let acquired = Arc::clone(semaphore).acquire_many_owned(bytes).await;
+    acquired.expect("nobody closes these semaphores")
 }

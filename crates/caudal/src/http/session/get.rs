@@ -2,25 +2,19 @@
 
 use std::sync::Arc;
 
-#[cfg(feature = "polling")]
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-#[cfg(feature = "polling")]
-use super::polling;
-#[cfg(feature = "sse")]
 use super::sse::{self, event::EventId};
-use super::{Owner, SessionHandle, Sessions, not_found, request, with_session_id};
+use super::{Owner, SessionHandle, Sessions, not_found, polling, request, with_session_id};
 use crate::call::lone::LoneExchange;
 use crate::http::{Body, Http, later, plain};
 
 /// Form in which the client takes messages.
 #[derive(Clone, Copy)]
 enum Format {
-    #[cfg(feature = "sse")]
     Events,
-    #[cfg(feature = "polling")]
     Page,
 }
 
@@ -34,83 +28,38 @@ impl Sessions {
         in_session: bool,
     ) -> Option<Response<Body>> {
         let format = Format::of(head, in_session);
-        if !in_session {
-            return Some(self.get_without_id(http, caller, head, format?));
+        if in_session {
+            return Some(match self.find(http, caller, head) {
+                Some(session) => listen(http, session, head, format).await,
+                None => not_found(),
+            });
         }
-        let Some(session) = self.find(http, caller, head) else {
-            return Some(not_found());
-        };
-        if session.outbox().in_transit.is_full() {
-            return Some(unread());
-        }
-        Some(match format {
-            #[cfg(feature = "sse")]
-            Some(Format::Events) => match request::last_event_id(head) {
-                None => sse::resume(session, false, None, http.options()),
-                Some(last) => match EventId::parse(last) {
-                    Some(last) if last.session.is_none_or(|own| own == &*session.id) => {
-                        sse::resume(session, false, Some(last.number), http.options())
-                    }
-                    _ => bad_number(),
-                },
-            },
-            #[cfg(feature = "polling")]
-            Some(Format::Page) => match request::number(request::query(head, "cursor")) {
-                Ok(cursor) => {
-                    let limit = http.options().poll_timeout;
-                    let wait = request::preferred_wait(&head.headers).unwrap_or(limit);
-                    let stop = &http.hub().stop;
-                    polling::poll(session, cursor.unwrap_or(0), wait.min(limit), stop).await
-                }
-                Err(_) => bad_number(),
-            },
-            None => plain(
-                StatusCode::NOT_ACCEPTABLE,
-                "accept text/event-stream or application/json\n",
-            ),
-        })
-    }
-
-    /// Answers a GET that does not name its session: it opens one, unless its last event
-    /// id tells that the client comes back to one.
-    fn get_without_id(
-        &self,
-        http: &Http,
-        caller: &LoneExchange,
-        head: &Parts,
-        format: Format,
-    ) -> Response<Body> {
-        #[cfg(feature = "sse")]
+        let format = format?;
+        // Without an id it opens a session, unless its last event id names one.
         if let Format::Events = format
             && let Some((session, last)) = self.find_by_event(caller, head)
         {
-            if session.outbox().in_transit.is_full() {
-                return unread();
-            }
             let id = Arc::clone(&session.id);
-            let response = sse::resume(session, true, Some(last), http.options());
-            return with_session_id(response, &id, http.options());
+            let response = resume(http, session, true, Some(last));
+            return Some(with_session_id(response, &id, http.options()));
         }
-        let session = match self.open(http, caller, head) {
+        let session = match self.table.open(http, caller, head) {
             Ok(session) => session,
-            Err(refused) => return *refused,
+            Err(refused) => return Some(*refused),
         };
         let id = Arc::clone(&session.id);
         let response = match format {
-            #[cfg(feature = "sse")]
             Format::Events => {
                 let is_lost = request::last_event_id(head).is_some();
                 sse::begin(session, is_lost, http.options())
             }
-            #[cfg(feature = "polling")]
             Format::Page => polling::begin(&session),
         };
-        with_session_id(response, &id, http.options())
+        Some(with_session_id(response, &id, http.options()))
     }
 
     /// Finds the session that the last event id names. A browser comes back to the URL
-    /// that it began with, and has nothing else to tell.
-    #[cfg(feature = "sse")]
+    /// that it began with, and sends nothing else.
     fn find_by_event(&self, caller: &LoneExchange, head: &Parts) -> Option<(SessionHandle, u64)> {
         let last = EventId::parse(request::last_event_id(head)?)?;
         let session = self.table.find(last.session?, &Owner::of(caller, head))?;
@@ -118,29 +67,58 @@ impl Sessions {
     }
 }
 
-impl Format {
-    /// Returns the format that a GET asks for. In a session `*/*` is enough; outside, a
-    /// browser that happens to come by must not open a session, nor a client that sends a
-    /// message by the wrong verb.
-    fn of(head: &Parts, in_session: bool) -> Option<Self> {
-        let any = in_session && request::accepts_anything(&head.headers);
-        #[cfg(feature = "sse")]
-        if request::accepts(&head.headers, request::EVENTS) {
-            return Some(Self::Events);
+/// Answers a GET in a session.
+async fn listen(
+    http: &Http,
+    session: SessionHandle,
+    head: &Parts,
+    format: Option<Format>,
+) -> Response<Body> {
+    let bad_number = || {
+        plain(
+            StatusCode::BAD_REQUEST,
+            "the number of a message is wanted\n",
+        )
+    };
+    match format {
+        Some(Format::Events) => {
+            let last = match request::last_event_id(head).map(EventId::parse) {
+                None => None,
+                Some(Some(last)) if last.session.is_none_or(|own| own == &*session.id) => {
+                    Some(last.number)
+                }
+                Some(_) => return bad_number(),
+            };
+            resume(http, session, false, last)
         }
-        #[cfg(feature = "polling")]
-        {
-            let is_message = !in_session && head.headers.contains_key(CONTENT_TYPE);
-            if any || !is_message && request::accepts(&head.headers, request::JSON) {
-                return Some(Self::Page);
-            }
+        Some(Format::Page) if session.outbox().in_transit.is_full() => unread(),
+        Some(Format::Page) => {
+            let Ok(cursor) = request::number(request::query(head, "cursor")) else {
+                return bad_number();
+            };
+            let limit = http.options().poll_timeout;
+            let wait = request::preferred_wait(&head.headers).unwrap_or(limit);
+            let stop = &http.hub().stop;
+            polling::poll(session, cursor.unwrap_or(0), wait.min(limit), stop).await
         }
-        #[cfg(feature = "sse")]
-        if any {
-            return Some(Self::Events);
-        }
-        let _ = any;
-        None
+        None => plain(
+            StatusCode::NOT_ACCEPTABLE,
+            "accept text/event-stream or application/json\n",
+        ),
+    }
+}
+
+/// Opens an event stream with the messages after the client's last event, if the session has
+/// room for its pieces.
+fn resume(
+    http: &Http,
+    session: SessionHandle,
+    names_session: bool,
+    last: Option<u64>,
+) -> Response<Body> {
+    match session.outbox().in_transit.is_full() {
+        true => unread(),
+        false => sse::resume(session, names_session, last, http.options()),
     }
 }
 
@@ -148,7 +126,21 @@ fn unread() -> Response<Body> {
     later("too much that was sent to this session is not read\n")
 }
 
-fn bad_number() -> Response<Body> {
-    let text = "the number of a message is wanted\n";
-    plain(StatusCode::BAD_REQUEST, text)
+impl Format {
+    /// Returns the format that a GET asks for. In a session `*/*` is enough; outside, a
+    /// browser that happens to come by must not open a session, nor a client that sends a
+    /// message by the wrong verb.
+    fn of(head: &Parts, in_session: bool) -> Option<Self> {
+        let (has_events, has_pages) = (cfg!(feature = "sse"), cfg!(feature = "polling"));
+        let accepts = |kind| request::accepts(&head.headers, kind);
+        let any = in_session && request::accepts_anything(&head.headers);
+        let is_message = !in_session && head.headers.contains_key(CONTENT_TYPE);
+        if has_events && accepts(request::EVENTS) {
+            Some(Self::Events)
+        } else if has_pages && (any || !is_message && accepts(request::JSON)) {
+            Some(Self::Page)
+        } else {
+            (has_events && any).then_some(Self::Events)
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! The client's messages of one session, until its connection takes them.
 
+use std::pin::pin;
+
 use bytes::Bytes;
+use futures_util::future::poll_immediate;
 use tokio::sync::{Mutex, mpsc};
 
 use super::byte_limit::{ByteLimit, Reservation};
@@ -75,18 +78,16 @@ impl Inbox {
             true => &self.answers,
             false => &self.requests,
         };
-        if let Ok(_turn) = entrance.turn.try_lock()
-            && let Some(reservation) = entrance.limit.try_reserve(text.len())
-        {
-            return self.put(text, reservation);
-        }
-        let waiting = self.waiting.try_reserve(text.len().max(MIN_WAITING));
-        let _waiting = waiting.ok_or(PushError::Full)?;
-        let enter = async {
+        let mut enter = pin!(async {
             let _turn = entrance.turn.lock().await;
             let reservation = entrance.limit.reserve(text.len()).await;
             self.put(text, reservation)
-        };
+        });
+        if let Some(entered) = poll_immediate(&mut enter).await {
+            return entered;
+        }
+        let waiting = self.waiting.try_reserve(text.len().max(MIN_WAITING));
+        let _waiting = waiting.ok_or(PushError::Full)?;
         tokio::select! {
             entered = enter => entered,
             () = self.queue.closed() => Err(PushError::Closed),

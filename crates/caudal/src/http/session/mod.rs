@@ -11,7 +11,9 @@
 //! sends goes through the [`inbox`]. What the server says goes to the POST that waits for
 //! it ([`pending_posts`]), or else into the [`outbox`], out of which an event stream
 //! ([`sse`]), a poll ([`polling`]) or a webhook takes it.
-#![cfg_attr(
+mod body_stream;
+mod byte_limit;
+#[cfg_attr(
     not(all(feature = "sse", feature = "polling", feature = "webhook")),
     allow(
         dead_code,
@@ -19,18 +21,12 @@
         reason = "each way to the client uses its part"
     )
 )]
-
-#[cfg(any(feature = "sse", feature = "polling"))]
-mod body_stream;
-mod byte_limit;
 pub(crate) mod client;
-#[cfg(any(feature = "sse", feature = "polling"))]
 mod get;
 mod inbox;
 mod outbox;
 mod owner;
 mod pending_posts;
-#[cfg(feature = "polling")]
 pub(crate) mod polling;
 mod post;
 mod reader;
@@ -41,7 +37,6 @@ mod request;
     reason = "one session is what this module is named for"
 )]
 mod session;
-#[cfg(feature = "sse")]
 pub(crate) mod sse;
 mod table;
 mod transport;
@@ -107,7 +102,7 @@ impl Sessions {
                 None => not_found(),
             };
         }
-        match self.open(http, caller, head) {
+        match self.table.open(http, caller, head) {
             Ok(session) => {
                 let id = Arc::clone(&session.id);
                 let response = post::answer(http, session, head, text).await;
@@ -134,7 +129,6 @@ impl Sessions {
         match head.method {
             #[cfg(feature = "webhook")]
             Method::PUT => Some(self.put(http, caller, head, body).await),
-            #[cfg(any(feature = "sse", feature = "polling"))]
             Method::GET => self.get(http, caller, head, in_session).await,
             Method::DELETE if in_session => Some(self.delete(http, caller, head)),
             Method::HEAD if in_session => Some(match self.find(http, caller, head) {
@@ -152,21 +146,6 @@ impl Sessions {
     fn find(&self, http: &Http, caller: &LoneExchange, head: &Parts) -> Option<SessionHandle> {
         let id = request::session_id(head, http.options())?;
         self.table.find(id, &Owner::of(caller, head))
-    }
-
-    /// Opens a session.
-    ///
-    /// # Errors
-    /// The response that refuses it.
-    fn open(
-        &self,
-        http: &Http,
-        caller: &LoneExchange,
-        head: &Parts,
-    ) -> Result<SessionHandle, Box<Response<Body>>> {
-        let opened = self.table.open(http, caller, head);
-        opened
-            .map_err(|error| Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"))))
     }
 
     /// Ends a session, as its client asks.
@@ -199,6 +178,14 @@ fn is_call_of(method: &str, text: &[u8], policy: &Policy) -> bool {
     matches!(decoder.finish(), Message::Request(request) if request.method == *method)
 }
 
+/// Picks something of each entry of a batch, or of the only message.
+fn collect<'m, T>(message: &Message<'m>, pick: impl Fn(&Message<'m>) -> Option<T>) -> Vec<T> {
+    match message {
+        Message::Batch(entries) => entries.iter().filter_map(pick).collect(),
+        single => pick(single).into_iter().collect(),
+    }
+}
+
 /// Adds the id of a session to a response.
 fn with_session_id(mut response: Response<Body>, id: &str, options: &Options) -> Response<Body> {
     if let Ok(id) = HeaderValue::from_str(id) {
@@ -218,10 +205,17 @@ fn not_found() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, "there is no such session\n")
 }
 
-/// Waits for `work`, but not longer than `limit`; zero means no limit.
-async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    match limit.is_zero() {
-        true => Some(work.await),
-        false => tokio::time::timeout(limit, work).await.ok(),
+/// Waits for `work`, but not longer than `limit`.
+async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, work).await.ok(),
+        None => Some(work.await),
     }
+}
+
+/// Returns 128 random bits in hexadecimal digits.
+fn random_name() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }

@@ -13,9 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::byte_limit::{ByteLimit, Reservation};
 use super::reader::Reader;
+use crate::sync::lock;
 
 /// Time that a message is kept after it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +149,6 @@ impl Outbox {
     }
 
     /// Begins to read for a POST, if there is no other reader and nothing must be acknowledged.
-    #[cfg(feature = "sse")]
     pub(super) fn lend(self: &Arc<Self>) -> Option<Reader> {
         self.change(|state| {
             let is_lent = state.is_free() && !(state.closed && state.is_sent());
@@ -156,7 +157,6 @@ impl Outbox {
     }
 
     /// Returns true if there is a message that [`lend`](Self::lend) would give.
-    #[cfg(feature = "sse")]
     pub(super) fn has_unread(&self) -> bool {
         let state = self.lock();
         state.is_free() && !state.queue.is_empty()
@@ -204,7 +204,7 @@ impl Outbox {
         self.lock().has_listened = true;
     }
 
-    /// Returns true if the client reads, has read, or was told that it should.
+    /// Returns true if the client reads, has read, or was promised a message.
     pub(super) fn is_expected(&self) -> bool {
         let state = self.lock();
         state.has_listened || state.reader.is_some()
@@ -225,13 +225,7 @@ impl Outbox {
     }
 
     /// Futures that end with the next change, and with the next one while there is no reader.
-    #[cfg(feature = "sse")]
-    pub(super) fn notified(
-        &self,
-    ) -> (
-        tokio::sync::futures::Notified<'_>,
-        tokio::sync::futures::Notified<'_>,
-    ) {
+    pub(super) fn notified(&self) -> (Notified<'_>, Notified<'_>) {
         (self.changed.notified(), self.unread.notified())
     }
 
@@ -249,9 +243,7 @@ impl Outbox {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, OutboxState> {
-        self.state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 
     /// Counts the message that is next as sent. If the reader `is_lent`, the message is not

@@ -1,4 +1,4 @@
-//! The one to whom a session belongs, and the one who is counted for it.
+//! Owner of a session, and the identity by which sessions are counted.
 
 use std::net::IpAddr;
 
@@ -25,7 +25,7 @@ impl Owner {
         Self([b"header ", header, b"\0", certificate(head)].concat())
     }
 
-    /// Compares in a time that does not tell how many bytes were right.
+    /// Compares in a time that does not reveal how many bytes were right.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }

@@ -1,4 +1,4 @@
-//! POSTs that wait for the reply to what they have brought.
+//! POSTs that wait for the reply to their requests.
 //!
 //! The client chooses ids and tokens, and how many of them wait. So nothing here looks at
 //! all that waits: finding a POST takes as many look-ups as the message has ids.
@@ -11,8 +11,10 @@ use caudal_core::{Id, InvalidKind, Message};
 use tokio::sync::mpsc;
 
 use super::byte_limit::{ByteLimit, Reservation};
+use super::collect;
 use super::session::SessionQueues;
 use crate::connection::IdKey;
+use crate::sync::lock;
 
 /// Bytes that an id takes besides its text.
 const ID_OVERHEAD: usize = 256;
@@ -29,8 +31,8 @@ pub(super) struct PendingPosts {
 #[derive(Debug, Default)]
 struct PostIndex {
     posts: HashMap<u64, Post>,
-    /// Numbers of the posts that a message may be for: the first is the oldest.
-    index: HashMap<Subject, BTreeSet<u64>>,
+    /// Subjects of messages, and the numbers of the posts that these may be for.
+    index: BTreeSet<(Subject, u64)>,
     last: u64,
     closed: bool,
 }
@@ -43,10 +45,12 @@ struct Post {
 }
 
 /// Property of a message by which its POST is found.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
-    /// A reply to a request with this id, in a batch or alone.
-    Reply { is_batch: bool, id: IdKey },
+    /// A reply to a request with this id, alone.
+    Reply(IdKey),
+    /// The same in a batch.
+    BatchReply(IdKey),
     /// Progress under this token.
     Progress(IdKey),
 }
@@ -62,57 +66,69 @@ pub(crate) struct PostMessage {
     pub(super) reservation: Option<Reservation>,
 }
 
-/// Ids of the requests in a POST, as far as they are not cancelled.
+/// Reply and progress that a POST waits for.
 #[derive(Debug)]
 pub(super) struct ExpectedReply {
-    is_batch: bool,
-    ids: Vec<IdKey>,
-    /// True if there will be a reply with the id null. It tells little, so it counts only
-    /// where there is no other id.
-    has_null: bool,
-    /// Tokens under which progress of the requests is reported.
-    tokens: Vec<IdKey>,
+    /// A reply for each id that is not cancelled, and progress.
+    subjects: Vec<Subject>,
+    /// A reply with the id null, which is expected when all others are cancelled. Until then
+    /// another id finds this POST more surely.
+    null: Option<Subject>,
 }
 
 impl ExpectedReply {
-    /// Returns what a message of the client asks for, if it asks for anything.
+    /// Returns the reply that a message of the client wants, if it wants one.
     pub(super) fn to(message: &Message<'_>, tokens: &[String]) -> Option<Self> {
-        let id = |message: &Message<'_>| match message {
-            Message::Request(request) => Some(same_id(request.id)),
-            Message::Invalid(invalid) if invalid.kind == InvalidKind::Request => {
-                Some(same_id(invalid.id))
-            }
+        let (mut subjects, null) = replies(message, |message| match message {
+            Message::Request(request) => Some(request.id),
+            Message::Invalid(invalid) if invalid.kind == InvalidKind::Request => Some(invalid.id),
             _ => None,
+        });
+        let null = match subjects.is_empty() {
+            true => {
+                subjects.push(null?);
+                None
+            }
+            false => null,
         };
-        let (is_batch, all): (_, Vec<_>) = match message {
-            Message::Batch(entries) => (true, entries.iter().filter_map(id).collect()),
-            single => (false, id(single).into_iter().collect()),
-        };
-        (!all.is_empty()).then(|| Self {
-            is_batch,
-            has_null: all.iter().any(Option::is_none),
-            ids: all.into_iter().flatten().collect(),
-            tokens: tokens.iter().map(|token| IdKey::of_json(token)).collect(),
-        })
-    }
-
-    fn subjects(&self) -> Vec<Subject> {
-        let ids = self.ids.iter().map(|id| self.reply(id.clone()));
-        let null = (self.ids.is_empty() && self.has_null).then(|| self.reply(null()));
-        let tokens = self.tokens.iter().cloned().map(Subject::Progress);
-        ids.chain(null).chain(tokens).collect()
-    }
-
-    fn reply(&self, id: IdKey) -> Subject {
-        let is_batch = self.is_batch;
-        Subject::Reply { is_batch, id }
+        let tokens = tokens.iter().map(|token| IdKey::of_json(token));
+        subjects.extend(tokens.map(Subject::Progress));
+        Some(Self { subjects, null })
     }
 
     fn bytes(&self) -> usize {
-        let ids = self.ids.iter().chain(&self.tokens);
-        let bytes: usize = ids.map(|id| id.size() + ID_OVERHEAD).sum();
-        bytes + usize::from(self.has_null) * ID_OVERHEAD
+        let subjects = self.subjects.iter().chain(&self.null);
+        subjects
+            .map(|subject| subject.id().size() + ID_OVERHEAD)
+            .sum()
     }
+}
+
+impl Subject {
+    fn id(&self) -> &IdKey {
+        match self {
+            Self::Reply(id) | Self::BatchReply(id) | Self::Progress(id) => id,
+        }
+    }
+}
+
+/// Returns the subjects of the replies with the ids that `pick` finds in a message, and
+/// that of a reply with the id null, if it finds that.
+fn replies<'m>(
+    message: &Message<'m>,
+    pick: impl Fn(&Message<'m>) -> Option<Id<'m>>,
+) -> (Vec<Subject>, Option<Subject>) {
+    let subject = match message {
+        Message::Batch(_) => Subject::BatchReply,
+        _ => Subject::Reply,
+    };
+    let ids = collect(message, |message| {
+        pick(message).map(|id| (id.is_null(), subject(IdKey::of(id))))
+    });
+    let (nulls, others): (Vec<_>, Vec<_>) = ids.into_iter().partition(|(is_null, _)| *is_null);
+    let null = nulls.into_iter().next();
+    let others = others.into_iter().map(|(_, subject)| subject);
+    (others.collect(), null.map(|(_, subject)| subject))
 }
 
 impl PendingPosts {
@@ -126,27 +142,14 @@ impl PendingPosts {
 
     /// Returns the POST that a reply is for.
     pub(super) fn find_reply(&self, message: &Message<'_>) -> Option<u64> {
-        let mut ids = Vec::new();
-        let is_batch = match message {
-            Message::Response(response) => {
-                ids.push(same_id(response.id));
-                false
-            }
-            Message::Batch(entries) => {
-                ids.extend(entries.iter().filter_map(|entry| match entry {
-                    Message::Response(response) => Some(same_id(response.id)),
-                    _ => None,
-                }));
-                true
-            }
-            _ => return None,
-        };
+        let (subjects, null) = replies(message, |message| match message {
+            Message::Response(response) => Some(response.id),
+            _ => None,
+        });
+        let null = null.filter(|_| subjects.is_empty());
         let state = self.lock();
-        let first = |id| state.first(&Subject::Reply { is_batch, id });
-        match ids.iter().any(Option::is_some) {
-            true => ids.into_iter().flatten().filter_map(first).min(),
-            false => first(null()),
-        }
+        let subjects = subjects.iter().chain(&null);
+        subjects.filter_map(|subject| state.first(subject)).min()
     }
 
     /// Returns the POST that progress under this token, a JSON text, is for.
@@ -178,11 +181,9 @@ impl PendingPosts {
     /// ends.
     pub(super) fn cancel(&self, id: &str) {
         let (id, mut state) = (IdKey::of_json(id), self.lock());
-        for is_batch in [false, true] {
-            let id = id.clone();
-            let subject = Subject::Reply { is_batch, id };
-            for number in state.index.remove(&subject).unwrap_or_default() {
-                state.cancel(number, &subject);
+        for subject in [Subject::Reply(id.clone()), Subject::BatchReply(id)] {
+            while let Some(post) = state.first(&subject) {
+                state.cancel(post, &subject);
             }
         }
     }
@@ -191,70 +192,68 @@ impl PendingPosts {
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        (state.posts, state.index) = (HashMap::new(), HashMap::new());
+        (state.posts, state.index) = (HashMap::new(), BTreeSet::new());
     }
 
     fn lock(&self) -> MutexGuard<'_, PostIndex> {
-        self.state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 }
 
 impl PostIndex {
+    /// Number of the oldest post that messages with this subject may be for.
     fn first(&self, subject: &Subject) -> Option<u64> {
-        self.index.get(subject)?.first().copied()
+        let mut from = self.index.range((subject.clone(), 0)..);
+        from.next()
+            .filter(|(found, _)| found == subject)
+            .map(|(_, number)| *number)
+    }
+
+    fn insert(&mut self, number: u64, post: Post) {
+        let subjects = post.expected.subjects.iter().cloned();
+        self.index.extend(subjects.map(|subject| (subject, number)));
+        self.posts.insert(number, post);
     }
 
     fn cancel(&mut self, number: u64, subject: &Subject) {
-        let (Some(post), Subject::Reply { id, .. }) = (self.posts.get_mut(&number), subject) else {
+        self.index.remove(&(subject.clone(), number));
+        let Some(Post { expected, .. }) = self.posts.get_mut(&number) else {
             return;
         };
-        post.expected.ids.retain(|own| own != id);
-        if !post.expected.ids.is_empty() {
+        expected.subjects.retain(|own| own != subject);
+        let is_progress = |subject: &Subject| matches!(subject, Subject::Progress(_));
+        if !expected.subjects.iter().all(is_progress) {
             return;
         }
-        match post.expected.has_null && *id != null() {
-            true => {
-                let null = post.expected.reply(null());
-                self.index.entry(null).or_default().insert(number);
+        match expected.null.take() {
+            Some(null) => {
+                expected.subjects.push(null.clone());
+                self.index.insert((null, number));
             }
-            false => self.remove(number),
+            None => self.remove(number),
         }
     }
 
     fn remove(&mut self, number: u64) {
-        let Some(post) = self.posts.remove(&number) else {
-            return;
-        };
-        for subject in post.expected.subjects() {
-            if let Some(posts) = self.index.get_mut(&subject) {
-                posts.remove(&number);
-                if posts.is_empty() {
-                    self.index.remove(&subject);
-                }
-            }
+        let removed = self.posts.remove(&number);
+        for subject in removed.into_iter().flat_map(|post| post.expected.subjects) {
+            self.index.remove(&(subject, number));
         }
         if self.posts.is_empty() {
             // Gives back the memory that many had taken.
-            *self = Self {
-                last: self.last,
-                closed: self.closed,
-                ..Self::default()
-            };
+            self.posts = HashMap::new();
         }
     }
 }
 
-/// POST that waits. If it is dropped, what it has not taken goes with the server's other
-/// messages.
+/// POST that waits. If it is dropped, messages that it has not taken go with the server's
+/// other messages.
 #[derive(Debug)]
 pub(crate) struct PendingPost {
     queues: Arc<SessionQueues>,
     number: u64,
     messages: mpsc::UnboundedReceiver<PostMessage>,
     next: Option<PostMessage>,
-    is_over: bool,
 }
 
 impl PendingPost {
@@ -266,15 +265,12 @@ impl PendingPost {
         state.last += 1;
         let number = state.last;
         if !state.closed {
-            for subject in expected.subjects() {
-                state.index.entry(subject).or_default().insert(number);
-            }
             let post = Post {
                 expected,
                 messages: sender,
                 _reservation: reservation,
             };
-            state.posts.insert(number, post);
+            state.insert(number, post);
         }
         drop(state);
         Some(Self {
@@ -282,18 +278,13 @@ impl PendingPost {
             number,
             messages,
             next: None,
-            is_over: false,
         })
     }
 
     /// The next message, if it is there.
     pub(crate) fn peek(&mut self) -> Option<&PostMessage> {
         if self.next.is_none() {
-            match self.messages.try_recv() {
-                Ok(message) => self.next = Some(message),
-                Err(mpsc::error::TryRecvError::Empty) => {}
-                Err(mpsc::error::TryRecvError::Disconnected) => self.is_over = true,
-            }
+            self.next = self.messages.try_recv().ok();
         }
         self.next.as_ref()
     }
@@ -305,18 +296,17 @@ impl PendingPost {
     pub(crate) async fn wait(&mut self) {
         if self.next.is_none() {
             self.next = self.messages.recv().await;
-            self.is_over = self.next.is_none();
         }
     }
 
-    /// The next message; `None` if there is none, or will be none.
+    /// The next message, if it was seen.
     pub(crate) fn take(&mut self) -> Option<PostMessage> {
         self.next.take()
     }
 
-    /// Returns true if it was seen that no message comes any more.
+    /// Returns true if no message comes any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_over
+        self.next.is_none() && self.messages.is_empty() && self.messages.is_closed()
     }
 }
 
@@ -324,22 +314,9 @@ impl Drop for PendingPost {
     fn drop(&mut self) {
         self.queues.posts.lock().remove(self.number);
         self.messages.close();
-        while self.peek().is_some() {
-            if let Some(PostMessage {
-                text, reservation, ..
-            }) = self.take()
-            {
-                self.queues.outbox.push(text, reservation);
-            }
+        while let Some(message) = self.next.take().or_else(|| self.messages.try_recv().ok()) {
+            let outbox = &self.queues.outbox;
+            outbox.push(message.text, message.reservation);
         }
     }
-}
-
-/// An id as it is compared; `None` for null.
-fn same_id(id: Id<'_>) -> Option<IdKey> {
-    (id.as_str() != "null").then(|| IdKey::of(id))
-}
-
-fn null() -> IdKey {
-    IdKey::of_json("null")
 }

@@ -1,9 +1,10 @@
 //! POST: the client's messages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use caudal_core::{Id, Invalid, Message, decode};
+use caudal_core::{Id, Invalid, Message, RawJson, decode};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
@@ -12,7 +13,7 @@ use super::inbox::PushError;
 use super::pending_posts::{ExpectedReply, PendingPost};
 use super::refusal::refusal;
 use super::session::{Session, SessionHandle};
-use super::{no_content, not_found, request};
+use super::{collect, no_content, not_found, request, sse};
 use crate::call::Caller;
 use crate::call::replies::{Refusal, Replies};
 use crate::dialect::member;
@@ -21,8 +22,7 @@ use crate::observe::tap::Direction;
 
 /// Time to wait for a reply as JSON. After it the response is an event stream, whose head is
 /// sent before the reply.
-#[cfg(feature = "sse")]
-const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(50);
+const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// Takes the message of a POST, and answers it.
 pub(super) async fn answer(
@@ -121,14 +121,6 @@ fn is_answer(message: &Message<'_>) -> bool {
     }
 }
 
-/// Entries of a batch, or the only message.
-fn collect<T>(message: &Message<'_>, pick: impl Fn(&Message<'_>) -> Option<T>) -> Vec<T> {
-    match message {
-        Message::Batch(entries) => entries.iter().filter_map(pick).collect(),
-        single => pick(single).into_iter().collect(),
-    }
-}
-
 /// Ids of requests that a message cancels, if these will have no reply.
 fn cancelled_ids(session: &Session, message: &Message<'_>) -> Vec<String> {
     let cancel = session.connection.config.dialect.cancel.as_ref();
@@ -146,24 +138,22 @@ fn cancelled_ids(session: &Session, message: &Message<'_>) -> Vec<String> {
 /// Tokens under which the client wants progress where it waits for the reply. They are in
 /// `_meta`, as in MCP.
 fn progress_tokens(session: &Session, head: &Parts, message: &Message<'_>) -> Vec<String> {
-    #[derive(serde::Deserialize)]
-    struct Params {
-        #[serde(rename = "_meta")]
-        meta: std::collections::HashMap<String, Box<serde_json::value::RawValue>>,
-    }
-    let takes_events = cfg!(feature = "sse") && request::accepts(&head.headers, request::EVENTS);
     let progress = session.connection.config.dialect.progress.as_ref();
-    let Some(progress) = progress.filter(|_| takes_events) else {
+    let Some(progress) = progress.filter(|_| takes_events(head)) else {
         return Vec::new();
     };
     collect(message, |message| match message {
         Message::Request(request) => {
-            let mut params: Params = request.params?.read().ok()?;
-            let token = params.meta.remove(&*progress.member)?;
-            Some(token.get().to_owned())
+            let meta = member(request.params, "_meta")?;
+            member(RawJson::parse(&meta).ok(), &progress.member)
         }
         _ => None,
     })
+}
+
+/// Returns true if the reply may come as an event.
+fn takes_events(head: &Parts) -> bool {
+    cfg!(feature = "sse") && request::accepts(&head.headers, request::EVENTS)
 }
 
 fn accepted(is_async: bool) -> Response<Body> {
@@ -195,13 +185,9 @@ async fn reply(
     head: &Parts,
     mut pending: PendingPost,
 ) -> Response<Body> {
-    #[cfg(feature = "sse")]
-    if request::accepts(&head.headers, request::EVENTS)
-        && !is_there_at_once(&session, &mut pending).await
-    {
-        return super::sse::reply(session, pending, http.options());
+    if takes_events(head) && !is_there_at_once(&session, &mut pending).await {
+        return sse::reply(session, pending, http.options());
     }
-    let _ = head;
     pending.wait().await;
     match pending.take() {
         Some(reply) => replied(http, hold(reply.text, reply.reservation)),
@@ -212,7 +198,6 @@ async fn reply(
 }
 
 /// Returns true if the reply comes soon, and nothing else that has no other way.
-#[cfg(feature = "sse")]
 async fn is_there_at_once(session: &Session, pending: &mut PendingPost) -> bool {
     let outbox = session.outbox();
     let at_once = async {

@@ -13,7 +13,7 @@ use super::outbox::{Outbox, OutboxState};
 pub(crate) struct Reader {
     outbox: Arc<Outbox>,
     token: u64,
-    /// True if it reads for a POST: what it takes is not kept.
+    /// True if it reads for a POST: messages that it takes are not kept.
     is_lent: bool,
     /// Number of a message that was taken in part, and the bytes taken.
     begun: Option<(u64, usize)>,
@@ -31,13 +31,23 @@ pub(crate) struct MessagePart {
 }
 
 /// Messages that go out in one response.
-#[cfg(feature = "polling")]
 #[derive(Debug, Default)]
 pub(crate) struct PageSize {
     /// Number of the last one.
     pub(crate) last: u64,
     pub(crate) count: usize,
     pub(crate) bytes: usize,
+}
+
+/// Maximum number of messages in a response.
+const MAX_MESSAGES: usize = 100;
+/// Size of a response after which no further message is added, in bytes.
+const FULL: usize = 1 << 20;
+
+impl PageSize {
+    fn is_full(&self) -> bool {
+        self.count >= MAX_MESSAGES || self.bytes >= FULL
+    }
 }
 
 impl Reader {
@@ -136,36 +146,27 @@ impl Reader {
     }
 }
 
-#[cfg(feature = "polling")]
 impl Reader {
-    /// Messages that are next: at most `count`, and none after `bytes` bytes.
-    pub(crate) fn page(&self, count: usize, bytes: usize) -> PageSize {
-        self.page_of(&self.outbox.lock(), count, bytes)
+    /// Messages that are next and fit a response.
+    pub(crate) fn page(&self) -> PageSize {
+        self.page_of(&self.outbox.lock())
     }
 
     /// Waits until `is_enough` of the page, or until nothing can follow it.
-    pub(crate) async fn page_until(
-        &self,
-        count: usize,
-        bytes: usize,
-        is_enough: impl Fn(&PageSize) -> bool,
-    ) {
+    pub(crate) async fn page_until(&self, is_enough: impl Fn(&PageSize) -> bool) {
         let is_done = |state: &mut OutboxState| {
-            let page = self.page_of(state, count, bytes);
+            let page = self.page_of(state);
             let is_last = state.closed || state.reader != Some(self.token);
-            let is_full = page.count >= count || page.bytes >= bytes;
-            (is_last || is_full || is_enough(&page)).then_some(())
+            (is_last || page.is_full() || is_enough(&page)).then_some(())
         };
         self.outbox.wait_for(is_done).await;
     }
 
-    fn page_of(&self, state: &OutboxState, count: usize, bytes: usize) -> PageSize {
+    fn page_of(&self, state: &OutboxState) -> PageSize {
         let mut page = PageSize::default();
-        if state.reader != Some(self.token) {
-            return page;
-        }
-        for message in state.following().take(count) {
-            if page.bytes >= bytes {
+        let is_attached = state.reader == Some(self.token);
+        for message in state.following().filter(|_| is_attached) {
+            if page.is_full() {
                 break;
             }
             page.last = message.number;

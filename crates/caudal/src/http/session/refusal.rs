@@ -3,6 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use caudal_core::{Id, Message, Policy, decode};
 
+use super::collect;
+
 /// Returns the reply to a message whose requests are refused, each by `refuse`; `None` if
 /// it wants none.
 pub(super) fn refusal(
@@ -10,19 +12,17 @@ pub(super) fn refusal(
     policy: &Policy,
     mut refuse: impl FnMut(&mut BytesMut, Id<'_>),
 ) -> Option<Bytes> {
+    let message = decode(text, policy);
+    let is_batch = matches!(message, Message::Batch(_));
     let mut out = BytesMut::new();
-    match decode(text, policy) {
-        Message::Request(request) => refuse(&mut out, request.id),
-        Message::Batch(entries) => {
-            for id in entries.iter().filter_map(replied_id) {
-                out.extend_from_slice(if out.is_empty() { b"[" } else { b"," });
-                refuse(&mut out, id);
-            }
-            if !out.is_empty() {
-                out.extend_from_slice(b"]");
-            }
+    for id in collect(&message, replied_id) {
+        if is_batch {
+            out.extend_from_slice(if out.is_empty() { b"[" } else { b"," });
         }
-        _ => {}
+        refuse(&mut out, id);
+    }
+    if is_batch && !out.is_empty() {
+        out.extend_from_slice(b"]");
     }
     (!out.is_empty()).then(|| out.freeze())
 }

@@ -1,4 +1,4 @@
-//! Head of a request: the session it names, and what its client accepts and prefers.
+//! Head of a request: the session it names, and the types and waits that its client accepts.
 
 use std::time::Duration;
 

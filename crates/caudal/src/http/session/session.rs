@@ -13,6 +13,7 @@ use super::owner::Owner;
 use super::pending_posts::PendingPosts;
 use crate::connection::deadline::after;
 use crate::connection::{Command, Connection};
+use crate::sync::lock;
 
 /// Messages between a session's connection and the HTTP requests of its client.
 #[derive(Debug)]
@@ -97,18 +98,18 @@ impl Session {
         self.connection.sender.has_pending()
     }
 
-    /// Ends the session; what it still has to say is dropped.
+    /// Ends the session; messages that wait for its client are dropped.
     pub(crate) fn end(&self) {
         self.queues.outbox.discard();
         self.connection.command(Command::Close);
     }
 
-    /// Notes that something was heard of the client.
+    /// Notes that the client was active.
     pub(super) fn touch(&self) {
         self.activity().last = Instant::now();
     }
 
-    /// Time at which the session expires if nothing more is heard of the client.
+    /// Time at which the session expires unless the client is active before.
     pub(super) fn expires(&self, now: Instant, timeout: Duration) -> Instant {
         let activity = self.activity();
         let last = if activity.handles > 0 {
@@ -120,9 +121,7 @@ impl Session {
     }
 
     fn activity(&self) -> MutexGuard<'_, Activity> {
-        self.activity
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.activity)
     }
 }
 

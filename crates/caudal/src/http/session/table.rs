@@ -5,22 +5,25 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use http::request::Parts;
+use http::{Response, StatusCode};
 use tokio::time::{Instant, sleep};
 
-use super::byte_limit::ServerLimits;
+use super::byte_limit::AllSessionsLimits;
 use super::owner::{Opener, Owner};
+use super::random_name;
 use super::session::{Session, SessionHandle, SessionQueues};
 use super::transport::SessionTransport;
 use crate::call::lone::LoneExchange;
 use crate::connection::Command;
 use crate::connection::deadline::after;
 use crate::extensions::Extensions;
-use crate::http::{Http, Options, Quota, QuotaLimits, QuotaPermit};
+use crate::http::{Body, Http, Options, Quota, QuotaLimits, QuotaPermit, plain};
+use crate::sync::lock;
 
 /// All sessions of a server.
 #[derive(Debug)]
 pub(crate) struct SessionTable {
-    limits: ServerLimits,
+    limits: AllSessionsLimits,
     quota: Arc<Quota<Opener>>,
     state: Mutex<TableState>,
 }
@@ -32,45 +35,40 @@ struct TableState {
     is_watched: bool,
 }
 
-/// Reason why no session was opened.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum OpenError {
-    #[error("there are too many sessions")]
-    TooMany,
-    #[error("the server is shutting down")]
-    ShuttingDown,
-    #[error("the system has no random numbers")]
-    Random,
-}
-
 impl SessionTable {
     pub(super) fn new(options: &Options) -> Arc<Self> {
         Arc::new(Self {
-            limits: ServerLimits::new(options),
+            limits: AllSessionsLimits::new(options),
             quota: Arc::default(),
             state: Mutex::default(),
         })
     }
 
     /// Opens a session for the sender of a request.
+    ///
+    /// # Errors
+    /// The response that refuses it.
     pub(super) fn open(
         self: &Arc<Self>,
         http: &Http,
         caller: &LoneExchange,
         head: &Parts,
-    ) -> Result<SessionHandle, OpenError> {
+    ) -> Result<SessionHandle, Box<Response<Body>>> {
+        let unavailable =
+            |text: &'static str| Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, text));
         let (hub, options) = (http.hub(), http.options());
         if hub.stop.is_cancelled() {
-            return Err(OpenError::ShuttingDown);
+            return Err(unavailable("the server is shutting down\n"));
         }
-        let id = random_id()?;
+        let no_random = |_| unavailable("the system has no random numbers\n");
+        let id: Arc<str> = random_name().map_err(no_random)?.into();
         let most = QuotaLimits {
             all: options.sessions,
             each: options.sessions_per_caller,
         };
         let permit = QuotaPermit::take(&self.quota, Opener::of(http, caller, head), most);
-        let permit = permit.map_err(|_| OpenError::TooMany)?;
-        let limits = self.limits.session(&hub.config.limits, options);
+        let permit = permit.map_err(|_| unavailable("there are too many sessions\n"))?;
+        let limits = self.limits.session(&hub.config, options);
         let (queues, incoming) = SessionQueues::new(limits);
         let extensions = match options.authorize {
             Some(_) => caller.extensions().clone(),
@@ -91,7 +89,7 @@ impl SessionTable {
         self: &Arc<Self>,
         session: Arc<Session>,
         permit: QuotaPermit<Opener>,
-        timeout: Duration,
+        timeout: Option<Duration>,
     ) {
         let mut state = self.lock();
         // If its transport has ended already, the session would never be removed.
@@ -100,7 +98,9 @@ impl SessionTable {
         }
         let id = Arc::clone(&session.id);
         state.sessions.insert(id, (session, permit));
-        if !timeout.is_zero() && !std::mem::replace(&mut state.is_watched, true) {
+        if let Some(timeout) = timeout
+            && !std::mem::replace(&mut state.is_watched, true)
+        {
             tokio::spawn(end_expired(Arc::downgrade(self), timeout));
         }
     }
@@ -122,7 +122,7 @@ impl SessionTable {
         removed.is_some()
     }
 
-    /// Ends what has expired, and returns the time until something else may; `None` if
+    /// Ends expired sessions, and returns the time until another may expire; `None` if
     /// there is nothing left.
     fn end_expired(&self, timeout: Duration) -> Option<Duration> {
         let now = Instant::now();
@@ -146,9 +146,7 @@ impl SessionTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, TableState> {
-        self.state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 }
 
@@ -169,11 +167,4 @@ async fn end_expired(table: Weak<SessionTable>, timeout: Duration) {
     while let Some(pause) = table.upgrade().and_then(|table| table.end_expired(timeout)) {
         sleep(pause.max(Duration::from_millis(1))).await;
     }
-}
-
-/// Returns 128 random bits in hexadecimal digits.
-fn random_id() -> Result<Arc<str>, OpenError> {
-    let mut bits = [0; 16];
-    getrandom::fill(&mut bits).map_err(|_| OpenError::Random)?;
-    Ok(format!("{:032x}", u128::from_ne_bytes(bits)).into())
 }

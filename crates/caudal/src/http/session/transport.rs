@@ -76,18 +76,6 @@ impl SessionTransport {
         }
     }
 
-    /// Sends a message if there is room for it; otherwise returns the future that does.
-    fn send(&self, text: &[u8]) -> Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>> {
-        let message = OutgoingMessage::new(&self.queues, &self.hub, text);
-        match message.limit().try_reserve(text.len()) {
-            Some(reservation) => {
-                message.deliver(Some(reservation));
-                None
-            }
-            None => Some(Box::pin(send_later(message, Arc::clone(&self.hub)))),
-        }
-    }
-
     /// Accepts no further messages. Requests that have not begun are refused.
     fn close(&mut self) {
         self.incoming.close();
@@ -135,11 +123,29 @@ impl OutgoingMessage {
         }
     }
 
-    fn limit(&self) -> &super::byte_limit::ByteLimit {
-        match self.post {
+    /// Delivers the message when there is room for it. That lasts until the client reads; but
+    /// when the server stops, a client that has never listened will not begin to.
+    async fn send(self, hub: Arc<ConnectionGroup>) -> io::Result<()> {
+        let limit = match self.post {
             Some(_) => &self.queues.posts.replies,
             None => &self.queues.outgoing,
-        }
+        };
+        let unexpected = async {
+            hub.stop.cancelled().await;
+            loop {
+                sleep(VISIT_TIME).await;
+                if !self.queues.outbox.is_expected() {
+                    break;
+                }
+            }
+        };
+        let reservation = tokio::select! {
+            biased;
+            reservation = limit.reserve(self.text.len()) => reservation,
+            () = unexpected => return Err(io::ErrorKind::TimedOut.into()),
+        };
+        self.deliver(Some(reservation));
+        Ok(())
     }
 
     /// Gives the message to its POST; if that is gone, to the outbox.
@@ -158,28 +164,6 @@ impl OutgoingMessage {
         if let Err(message) = undelivered {
             outbox.push(message.text, message.reservation);
         }
-    }
-}
-
-/// Sends a message when there is room for it. That lasts until the client reads; but when
-/// the server stops, a client that has never listened will not begin to.
-async fn send_later(message: OutgoingMessage, hub: Arc<ConnectionGroup>) -> io::Result<()> {
-    let queues = Arc::clone(&message.queues);
-    let unexpected = async {
-        hub.stop.cancelled().await;
-        loop {
-            sleep(VISIT_TIME).await;
-            if !queues.outbox.is_expected() {
-                break;
-            }
-        }
-    };
-    tokio::select! {
-        reservation = message.limit().reserve(message.text.len()) => {
-            message.deliver(Some(reservation));
-            Ok(())
-        }
-        () = unexpected => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 
@@ -243,14 +227,14 @@ impl Transport for SessionTransport {
 
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         while let Some(end) = out.iter().position(|byte| *byte == b'\n') {
-            if self.sending.is_none() {
-                self.sending = self.send(out.get(..end).unwrap_or_default());
-            }
-            if let Some(sending) = &mut self.sending {
-                let sent = ready!(sending.as_mut().poll(cx));
-                self.sending = None;
-                sent?;
-            }
+            let sending = self.sending.get_or_insert_with(|| {
+                let text = out.get(..end).unwrap_or_default();
+                let message = OutgoingMessage::new(&self.queues, &self.hub, text);
+                Box::pin(message.send(Arc::clone(&self.hub)))
+            });
+            let sent = ready!(sending.as_mut().poll(cx));
+            self.sending = None;
+            sent?;
             out.advance(end + 1);
         }
         Poll::Ready(Ok(()))

@@ -31,7 +31,7 @@ use super::{PeerCertificate, Pem, TlsError, VERSIONS, identity, provider, trust}
 /// # Ok(()) }
 /// ```
 ///
-/// HTTP/2 and HTTP/1.1 are offered. Early data is not: it could be sent twice.
+/// HTTP/1.1 is offered, and HTTP/2 if it is built in. Early data is not: it could be sent twice.
 #[derive(Clone)]
 pub struct ServerTls {
     own: Arc<CertifiedKey>,
@@ -177,7 +177,9 @@ fn config(
         .expect("ring has suites for both versions")
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(own))));
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    #[cfg(feature = "http2")]
+    config.alpn_protocols.insert(0, b"h2".to_vec());
     Arc::new(config)
 }
 

@@ -8,7 +8,6 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
-use hyper::ext::Protocol;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,7 +18,7 @@ use super::socket::WebSocket;
 use crate::call::lone::LoneExchange;
 use crate::connection::incomplete::Share;
 use crate::extensions::Extensions;
-use crate::http::{Body, Http, Lasting, bare, plain};
+use crate::http::{Body, Http, UpgradeGuard, bare, plain};
 use crate::server::group::GroupGuard;
 
 /// Maximum time for the upgrade of the connection, after the request was accepted.
@@ -62,9 +61,9 @@ pub(crate) fn accept(
 /// The client of a new WebSocket.
 struct Guest {
     /// Counts the WebSocket, on a connection of this server.
-    counted: Option<Arc<Lasting>>,
+    counted: Option<Arc<UpgradeGuard>>,
     remote: Option<String>,
-    pings: (Duration, Duration),
+    pings: (Option<Duration>, Duration),
     /// Extensions that the application has set.
     found: Extensions,
 }
@@ -93,8 +92,8 @@ where
     let limit = hub.config.policy.max_message;
     let has_room = match &guest.counted {
         Some(counted) => {
-            counted.begin();
-            counted.has_seat
+            counted.upgrade();
+            counted.has_room()
         }
         None => hub.has_room(),
     };
@@ -103,7 +102,7 @@ where
         .with_pings(guest.pings.0, guest.pings.1)
         .with_share(Share::of_connection(&hub.incomplete))
         .with_remote(guest.remote)
-        .with_lasting(guest.counted);
+        .with_upgrade(guest.counted);
     if !has_room {
         tracing::warn!(target: "caudal", "a WebSocket was refused: too many");
         return socket.refuse().await;
@@ -116,14 +115,17 @@ enum Handshake {
     /// HTTP/1.1, with the value of `Sec-WebSocket-Accept`.
     Upgrade(HeaderValue),
     /// A stream of HTTP/2 (RFC 8441).
+    #[cfg(feature = "http2")]
     Connect,
 }
 
 impl Handshake {
     /// Reads the handshake of a request. Returns `None` if it is not for a WebSocket.
     fn of(head: &Parts) -> Option<Result<Self, Box<Response<Body>>>> {
-        let protocol = head.extensions.get::<Protocol>();
-        if protocol.is_some_and(|protocol| protocol.as_str() == "websocket") {
+        #[cfg(feature = "http2")]
+        if let Some(protocol) = head.extensions.get::<hyper::ext::Protocol>()
+            && protocol.as_str() == "websocket"
+        {
             let connect = head.method == Method::CONNECT;
             return connect.then(|| check_version(&head.headers).map(|()| Self::Connect));
         }
@@ -149,12 +151,16 @@ impl Handshake {
     /// Returns the response that begins the WebSocket.
     fn agree(self) -> Response<Body> {
         let mut response = Response::new(Body::empty());
-        if let Self::Upgrade(proof) = self {
-            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-            let headers = response.headers_mut();
-            headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-            headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-            headers.insert(SEC_WEBSOCKET_ACCEPT, proof);
+        match self {
+            Self::Upgrade(proof) => {
+                *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+                let headers = response.headers_mut();
+                headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+                headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+                headers.insert(SEC_WEBSOCKET_ACCEPT, proof);
+            }
+            #[cfg(feature = "http2")]
+            Self::Connect => {}
         }
         response
     }

@@ -13,7 +13,7 @@ use crate::connection::incomplete::{Share, UNCOUNTED};
 use crate::transport::ReceiveError;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// Maximum payload bytes of a control frame.
 const CONTROL: usize = 125;

@@ -20,7 +20,7 @@ use super::wire::{FULL, Wire};
 use crate::connection::buffers;
 use crate::connection::deadline::after;
 use crate::connection::incomplete::Share;
-use crate::http::Lasting;
+use crate::http::UpgradeGuard;
 use crate::transport::{ReceiveError, Transport};
 
 /// Maximum bytes of the head of a frame.
@@ -29,26 +29,24 @@ const HEAD: usize = 14;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// A WebSocket over any byte stream.
-// The fields that every message uses are next to each other.
-#[repr(C)]
 pub(super) struct WebSocket<S> {
-    /// True until a close frame is written.
-    is_open: bool,
-    role: Role,
-    /// Payload of the last ping, if there was no room to answer it.
-    owed: Option<Vec<u8>>,
     wire: Wire<S>,
+    role: Role,
     masks: Masks,
-    ping_interval: Duration,
+    ping_interval: Option<Duration>,
     ping_timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Payload of the last ping, if there was no room to answer it.
+    owed: Option<Vec<u8>>,
+    /// True until a close frame is written.
+    is_open: bool,
     goodbye: Option<CloseFrame>,
     /// Payload of the close frame of the other side.
     last_words: Option<Vec<u8>>,
     ending: Ending,
     remote: Option<String>,
     /// Guard that counts the connection.
-    lasting: Option<Arc<Lasting>>,
+    upgrade: Option<Arc<UpgradeGuard>>,
 }
 
 /// Progress of closing.
@@ -66,16 +64,16 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
             wire: Wire::new(io, role, max_message),
             role,
             masks: Masks::default(),
-            owed: None,
-            is_open: true,
-            ping_interval: Duration::from_secs(30),
+            ping_interval: Some(Duration::from_secs(30)),
             ping_timeout: Duration::from_secs(10),
             timer: None,
+            owed: None,
+            is_open: true,
             goodbye: None,
             last_words: None,
             ending: Ending::NotBegun,
             remote: None,
-            lasting: None,
+            upgrade: None,
         }
     }
 
@@ -87,7 +85,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
 
     /// Sends a ping after `interval` without input. The other side has `timeout` to answer. An
     /// interval of zero means that no pings are sent.
-    pub(super) fn with_pings(mut self, interval: Duration, timeout: Duration) -> Self {
+    pub(super) fn with_pings(mut self, interval: Option<Duration>, timeout: Duration) -> Self {
         (self.ping_interval, self.ping_timeout) = (interval, timeout);
         self
     }
@@ -103,8 +101,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         self
     }
 
-    pub(super) fn with_lasting(mut self, lasting: Option<Arc<Lasting>>) -> Self {
-        self.lasting = lasting;
+    pub(super) fn with_upgrade(mut self, upgrade: Option<Arc<UpgradeGuard>>) -> Self {
+        self.upgrade = upgrade;
         self
     }
 
@@ -184,14 +182,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
 
     /// Sends a ping to a silent peer. Returns true if a ping was not answered in time.
     fn is_silent(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        if self.ping_interval.is_zero() {
+        let Some(interval) = self.ping_interval else {
             return Ok(false);
-        }
+        };
         loop {
             let asked = self.wire.asked;
             let due = match (asked, &self.timer) {
                 (true, Some(timer)) => timer.deadline(),
-                _ => after(self.wire.heard, self.ping_interval),
+                _ => after(self.wire.heard, interval),
             };
             let timer = match &mut self.timer {
                 Some(timer) => timer,

@@ -1,4 +1,4 @@
-//! The transport over memory: what it writes, reads, holds and waits for.
+//! The transport over memory: reads, writes and buffers that no peer sees.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -19,13 +19,15 @@ use bytes::BytesMut;
 use caudal_core::{CloseReason, FrameError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 
-use super::frames::{Role, Violation};
+use super::frames::Role;
+use super::frames::Violation;
+use super::frames::tests::masked;
 use super::goodbye;
 use super::goodbye::{Broken, CloseCode};
 use super::socket::WebSocket;
 use super::wire::FULL;
 use crate::transport::{ReceiveError, ShuttingDown, Transport};
-use crate::{Config, Peer, Router};
+use crate::{Peer, Router};
 
 const LIMIT: usize = 1 << 20;
 
@@ -95,26 +97,6 @@ async fn send<T: Transport>(socket: &mut T, text: &[u8]) {
     let mut out = BytesMut::from(text);
     poll_fn(|cx| socket.poll_send(cx, &mut out)).await.unwrap();
     assert!(out.is_empty());
-}
-
-/// A frame of a client. `first` has the opcode, and 0x80 if it is the last frame.
-fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
-    let mask = [7, 1, 200, 3];
-    let mut frame = vec![first];
-    match payload.len() {
-        length @ 0..=125 => frame.push(0x80 | length as u8),
-        length @ 126..=0xffff => {
-            frame.push(0x80 | 126);
-            frame.extend((length as u16).to_be_bytes());
-        }
-        length => {
-            frame.push(0x80 | 127);
-            frame.extend((length as u64).to_be_bytes());
-        }
-    }
-    frame.extend(mask);
-    frame.extend(payload.iter().zip(mask.iter().cycle()).map(|(b, m)| b ^ m));
-    frame
 }
 
 /// Polls once.
@@ -213,32 +195,6 @@ async fn the_limit_holds_at_it_and_past_it() {
             Err(other) => panic!("{other:?}"),
         }
     }
-    // A message in two frames, each of which would fit.
-    let (here, mut there) = tokio::io::duplex(4 << 20);
-    let mut socket = server(here);
-    let half = vec![b'x'; LIMIT / 2 + 1];
-    there.write_all(&masked(0x01, &half)).await.unwrap();
-    there.write_all(&masked(0x80, &half)).await.unwrap();
-    let error = receive(&mut socket).await.unwrap_err();
-    assert!(matches!(
-        error,
-        ReceiveError::Fatal(FrameError::TooLarge { .. })
-    ));
-}
-
-#[tokio::test]
-async fn a_length_alone_costs_nothing() {
-    let (here, mut there) = tokio::io::duplex(64);
-    let mut socket = server(here);
-    let mut header = vec![0x81, 0xff];
-    header.extend(u64::MAX.to_be_bytes());
-    header.extend([0; 4]);
-    there.write_all(&header).await.unwrap();
-    let error = receive(&mut socket).await.unwrap_err();
-    assert!(matches!(
-        error,
-        ReceiveError::Fatal(FrameError::TooLarge { .. })
-    ));
 }
 
 #[tokio::test]
@@ -409,148 +365,6 @@ async fn nothing_is_heard_after_a_goodbye_and_nothing_said_after_its_answer() {
     closing.await.unwrap();
 }
 
-#[tokio::test]
-async fn a_ping_is_answered_without_a_message() {
-    let (here, mut there) = tokio::io::duplex(1 << 12);
-    let mut socket = server(here);
-    there.write_all(&masked(0x89, b"there?")).await.unwrap();
-    assert!(glance(&mut socket).is_pending());
-    let mut pong = [0; 8];
-    there.read_exact(&mut pong).await.unwrap();
-    assert_eq!(&pong, b"\x8a\x06there?");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_silent_peer_is_asked_and_given_up() {
-    let (here, mut there) = tokio::io::duplex(1 << 12);
-    let mut socket = server(here).with_pings(Duration::from_secs(30), Duration::from_secs(10));
-    let begun = tokio::time::Instant::now();
-    let waiting = tokio::spawn(async move { receive(&mut socket).await });
-    let mut ping = [0; 2];
-    there.read_exact(&mut ping).await.unwrap();
-    assert_eq!((ping, begun.elapsed().as_secs()), ([0x89, 0], 30));
-    // An answer is any sign of life.
-    there.write_all(&masked(0x8a, b"")).await.unwrap();
-    there.read_exact(&mut ping).await.unwrap();
-    assert_eq!((ping, begun.elapsed().as_secs()), ([0x89, 0], 60));
-    let Err(ReceiveError::Closed(reason)) = waiting.await.unwrap() else {
-        panic!("it goes on");
-    };
-    assert_eq!(begun.elapsed().as_secs(), 70);
-    assert!(!reason.is_remote() && !reason.is_local());
-    let text = reason.source().unwrap().to_string();
-    assert_eq!(text, "a ping was not answered in time");
-}
-
-#[tokio::test(start_paused = true)]
-async fn whoever_speaks_is_not_asked() {
-    let (here, mut there) = tokio::io::duplex(1 << 12);
-    let mut socket = server(here).with_pings(Duration::from_secs(30), Duration::from_secs(10));
-    let waiting = tokio::spawn(async move {
-        for _ in 0..10 {
-            receive(&mut socket).await.unwrap();
-        }
-        socket
-    });
-    for _ in 0..10 {
-        tokio::time::sleep(Duration::from_secs(25)).await;
-        there.write_all(&masked(0x81, b"1")).await.unwrap();
-    }
-    let _socket = waiting.await.unwrap();
-    let mut byte = [0];
-    let nothing = tokio::time::timeout(Duration::from_secs(1), there.read_exact(&mut byte));
-    assert!(nothing.await.is_err());
-}
-
-#[tokio::test(start_paused = true)]
-async fn whoever_speaks_and_reads_nothing_is_given_up() {
-    let pings = |socket: WebSocket<DuplexStream>| {
-        socket.with_pings(Duration::from_secs(30), Duration::from_secs(10))
-    };
-    // Whether there is somebody who receives, or only one who sends.
-    for receives in [true, false] {
-        let (here, mut there) = tokio::io::duplex(1 << 12);
-        let mut socket = pings(server(here));
-        let speaking = tokio::spawn(async move {
-            while there.write_all(&masked(0x89, b"")).await.is_ok() {
-                tokio::time::sleep(Duration::from_secs(5)).await;
-            }
-        });
-        let mut out = BytesMut::from(&*[b"1".repeat(1 << 13), b"\n".to_vec()].concat());
-        let stuck = poll_fn(|cx| match socket.poll_send(cx, &mut out) {
-            Poll::Pending if receives => socket.poll_receive(cx).map(|received| received.is_err()),
-            sent => sent.map(|sent| sent.is_err()),
-        });
-        let ended = tokio::time::timeout(Duration::from_secs(60), stuck).await;
-        assert_eq!(ended, Ok(true), "{receives}");
-        drop(socket);
-        speaking.await.unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_an_interval_nobody_is_asked() {
-    let (here, _there) = tokio::io::duplex(1 << 12);
-    let mut socket = server(here).with_pings(Duration::ZERO, Duration::ZERO);
-    let waiting = receive(&mut socket);
-    let waiting = tokio::time::timeout(Duration::from_secs(3600), waiting);
-    assert!(waiting.await.is_err());
-}
-
-#[tokio::test(start_paused = true)]
-async fn whoever_does_not_end_is_left_in_time() {
-    let (here, _there) = tokio::io::duplex(1 << 12);
-    let mut socket = server(here);
-    socket.closing(&CloseReason::local());
-    let begun = tokio::time::Instant::now();
-    assert!(poll_fn(|cx| socket.poll_close(cx)).await.is_none());
-    assert_eq!(begun.elapsed().as_secs(), 2);
-}
-
-#[tokio::test]
-async fn the_end_of_the_stream_is_told_from_a_broken_message() {
-    for (sent, remote) in [(0, true), (3, false)] {
-        let (here, mut there) = tokio::io::duplex(1 << 12);
-        let mut socket = server(here);
-        there.write_all(&masked(0x81, b"hi")[..sent]).await.unwrap();
-        drop(there);
-        let Err(ReceiveError::Closed(reason)) = receive(&mut socket).await else {
-            panic!("it goes on");
-        };
-        assert_eq!(reason.is_remote(), remote);
-    }
-}
-
-#[tokio::test]
-async fn a_goodbye_says_why() {
-    let mut payload = 4001_u16.to_be_bytes().to_vec();
-    payload.extend(b"bye");
-    for (payload, text) in [
-        (&payload[..], "close code 4001: bye"),
-        (&payload[..2], "close code 4001"),
-        (&[], "it gave no reason"),
-    ] {
-        let (here, mut there) = tokio::io::duplex(1 << 12);
-        let mut socket = server(here);
-        there.write_all(&masked(0x88, payload)).await.unwrap();
-        let Err(ReceiveError::Closed(reason)) = receive(&mut socket).await else {
-            panic!("it goes on");
-        };
-        assert!(reason.is_remote());
-        assert_eq!(reason.source().unwrap().to_string(), text);
-        // It is said back, once.
-        socket.closing(&reason);
-        let closing = tokio::spawn(async move { poll_fn(|cx| socket.poll_close(cx)).await });
-        let mut said = vec![0; 2 + payload.len()];
-        there.read_exact(&mut said).await.unwrap();
-        assert_eq!(said[..2], [0x88, payload.len() as u8]);
-        assert_eq!(said[2..], *payload);
-        assert_eq!(there.read(&mut [0]).await.unwrap(), 0);
-        drop(there);
-        closing.await.unwrap();
-    }
-}
-
 #[test]
 fn every_reason_has_its_code() {
     let table = [
@@ -578,74 +392,4 @@ fn every_reason_has_its_code() {
         assert!(frame.reason.len() <= 123);
     }
     assert_eq!(goodbye::too_many().code, CloseCode::Again);
-}
-
-#[tokio::test]
-async fn broken_frames_are_told_apart() {
-    let unmasked = [&b"\x81\x02hi"[..]].concat();
-    let table: [(Vec<u8>, CloseCode); 7] = [
-        (masked(0x81, b"\xff\xfe"), CloseCode::Invalid),
-        (unmasked, CloseCode::Protocol),
-        (masked(0xc1, b"hi"), CloseCode::Protocol),
-        (masked(0x83, b"hi"), CloseCode::Protocol),
-        (masked(0x80, b"hi"), CloseCode::Protocol),
-        (masked(0x09, b"hi"), CloseCode::Protocol),
-        (masked(0x89, &[0; 126]), CloseCode::Protocol),
-    ];
-    for (bytes, code) in table {
-        let (here, mut there) = tokio::io::duplex(1 << 12);
-        let mut socket = server(here);
-        there.write_all(&bytes).await.unwrap();
-        let Err(ReceiveError::Closed(reason)) = receive(&mut socket).await else {
-            panic!("it goes on: {bytes:x?}");
-        };
-        assert_eq!(goodbye::frame(&reason).code, code, "{bytes:x?}");
-    }
-}
-
-#[tokio::test]
-async fn one_too_many_is_told_so() {
-    let (here, mut there) = tokio::io::duplex(1 << 12);
-    let refusing = tokio::spawn(server(here).refuse());
-    let mut said = [0; 4];
-    there.read_exact(&mut said).await.unwrap();
-    assert_eq!((said[0], &said[2..]), (0x88, &1013_u16.to_be_bytes()[..]));
-    drop(there);
-    refusing.await.unwrap();
-}
-
-#[tokio::test]
-async fn a_message_that_stays_unfinished_ends_the_connection() {
-    let (here, mut there) = tokio::io::duplex(1 << 12);
-    let config = Config {
-        message_timeout: Duration::from_millis(50),
-        ..Config::default()
-    };
-    let peer = Peer::start_with(server(here), Router::new(), config);
-    let mut bytes = masked(0x81, br#"{"jsonrpc":"2.0","method":"m"}"#);
-    bytes.extend(&masked(0x81, b"{}")[..1]);
-    there.write_all(&bytes).await.unwrap();
-    let closed = tokio::time::timeout(Duration::from_secs(20), peer.closed());
-    let reason = closed.await.expect("it goes on");
-    assert!(reason.source().unwrap().to_string().contains("in time"));
-}
-
-/// A ping is no message, so that nothing comes of it when it is whole.
-#[tokio::test(start_paused = true)]
-async fn a_ping_in_two_pieces_does_not_end_the_connection() {
-    let (here, mut there) = tokio::io::duplex(1 << 12);
-    let config = Config {
-        message_timeout: Duration::from_secs(2),
-        ..Config::default()
-    };
-    let peer = Peer::start_with(server(here), Router::new(), config);
-    let ping = masked(0x89, b"are you there?");
-    there.write_all(&ping[..5]).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    there.write_all(&ping[5..]).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert!(!peer.state().is_closed());
-    there.write_all(&ping[..5]).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert!(peer.state().is_closed(), "one that stays unfinished does");
 }

@@ -17,23 +17,21 @@ use crate::transport::ReceiveError;
 pub(super) const FULL: usize = buffers::SIZE;
 
 /// A socket with its input and output buffers.
-// The fields that every message uses are next to each other.
-#[repr(C)]
 #[derive(Debug)]
 pub(super) struct Wire<S> {
-    pub(super) output: BytesMut,
     io: S,
-    needs_flush: bool,
-    /// True if the socket had no room for output at the last write.
-    stalled: bool,
-    /// True if a ping was sent since the last input.
-    pub(super) asked: bool,
-    /// Bytes that were sent to the socket.
-    pub(super) sent: u64,
+    pub(super) frames: Frames,
     pub(super) received: u64,
     /// Time of the last input.
     pub(super) heard: Instant,
-    pub(super) frames: Frames,
+    /// True if a ping was sent since the last input.
+    pub(super) asked: bool,
+    pub(super) output: BytesMut,
+    /// Bytes that were sent to the socket.
+    pub(super) sent: u64,
+    needs_flush: bool,
+    /// True if the socket had no room for output at the last write.
+    stalled: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
@@ -41,13 +39,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Self {
             io,
             frames: Frames::new(role, max_message),
-            output: BytesMut::new(),
-            needs_flush: false,
-            stalled: false,
             received: 0,
-            sent: 0,
             heard: Instant::now(),
             asked: false,
+            output: BytesMut::new(),
+            sent: 0,
+            needs_flush: false,
+            stalled: false,
         }
     }
 

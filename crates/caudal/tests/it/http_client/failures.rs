@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::sse::SESSION;
 use crate::support::fake::Fake;
+use crate::support::within;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -92,11 +93,6 @@ async fn by_hand(kind: Kind, fake: &mut Fake) -> Peer {
 fn call(peer: &Peer, method: &'static str) -> JoinHandle<Result<String, CallError>> {
     let peer = peer.clone();
     tokio::spawn(async move { peer.call(method, ()).await })
-}
-
-async fn within<F: Future>(work: F) -> F::Output {
-    let work = tokio::time::timeout(Duration::from_secs(60), work);
-    work.await.expect("it does not end")
 }
 
 #[tokio::test]

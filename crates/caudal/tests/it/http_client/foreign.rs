@@ -18,7 +18,7 @@ async fn open(fake: &mut Fake, connections: usize) -> Peer {
 }
 
 async fn open_with(fake: &mut Fake, connections: usize, mut config: Config) -> Peer {
-    config.call_timeout = Duration::from_secs(300);
+    config.call_timeout = Some(Duration::from_secs(300));
     let mut options = ClientOptions::default();
     options.connections = connections;
     let connect = caudal::connect(&*fake.url("#sse"))
@@ -113,7 +113,7 @@ async fn calls_that_wait_for_room_are_sent_in_order_and_none_that_is_given_up() 
 async fn calls_that_are_answered_before_they_are_sent_do_not_pile_up() {
     let mut fake = Fake::start().await;
     let mut config = Config::default();
-    config.limits.pending = 2;
+    config.pending = 2;
     let peer = open_with(&mut fake, 1, config).await;
     let first = call(&peer, "first");
     let posted = called(&mut fake, "first").await;

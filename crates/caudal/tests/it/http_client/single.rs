@@ -509,7 +509,7 @@ async fn a_notification_that_is_never_accepted_does_not_stay() {
     let mut options = ClientOptions::default();
     options.connections = 1;
     let mut config = Config::default();
-    config.call_timeout = Duration::from_millis(300);
+    config.call_timeout = Some(Duration::from_millis(300));
     let connect = caudal::connect(&*fake.url("")).http(options);
     let peer = connect.config(config).await.unwrap();
     peer.notify("tell", ()).await.unwrap();

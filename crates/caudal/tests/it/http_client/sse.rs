@@ -258,7 +258,7 @@ async fn a_post_that_is_lost_is_not_sent_again_and_ends_the_session() {
 async fn a_post_that_is_never_accepted_ends_the_session() {
     let mut fake = Fake::start().await;
     let mut config = Config::default();
-    config.message_timeout = Duration::from_millis(200);
+    config.message_timeout = Some(Duration::from_millis(200));
     let connect = caudal::connect(&*fake.url("#sse")).config(config);
     let connecting = tokio::spawn(connect.into_future());
     let stream = fake.expect("GET").await;
@@ -525,7 +525,7 @@ async fn open_foreign(fake: &mut Fake, config: Config, connections: usize) -> Pe
 async fn events_that_are_left_open_do_not_keep_others_waiting() {
     let mut fake = Fake::start().await;
     let mut config = Config::default();
-    config.call_timeout = Duration::from_secs(2);
+    config.call_timeout = Some(Duration::from_secs(2));
     let peer = open_foreign(&mut fake, config, 1).await;
     let patient = |method: &'static str| {
         let peer = peer.clone();
@@ -591,7 +591,7 @@ async fn a_batch_that_nobody_waits_for_is_given_up() {
 async fn the_first_call_takes_the_time_of_a_call() {
     let mut fake = Fake::start().await;
     let mut config = Config::default();
-    config.message_timeout = Duration::from_millis(100);
+    config.message_timeout = Some(Duration::from_millis(100));
     let peer = open_foreign(&mut fake, config, 8).await;
     // Given up, it is not waited for, and the next one is the first.
     let given_up = call(&peer, "initialize");

@@ -160,7 +160,7 @@ async fn nobody_comes_back_to_the_session_of_another() {
 #[tokio::test]
 async fn silence_is_broken_by_comments() {
     let mut options = Options::default();
-    options.keep_alive = ms(20);
+    options.keep_alive = Some(ms(20));
     let site = Site::with(options, Config::default()).await;
     let mut client = site.open().await;
     let mut events = site.listen(&client, None).await;

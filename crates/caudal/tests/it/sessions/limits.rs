@@ -7,7 +7,7 @@ async fn whoever_sends_waits_for_a_client_that_does_not_read() {
     for share in [false, true] {
         let (mut options, mut config) = (Options::default(), Config::default());
         // So much waits in the session if it may, and a little in its peer.
-        config.limits.output = 500_000;
+        config.output = 500_000;
         options.session_bytes = if share { 10_000 } else { 1 << 30 };
         let most = if share { 100 } else { 600 };
         let site = Site::with(options, config).await;
@@ -39,7 +39,7 @@ async fn whoever_sends_waits_for_a_client_that_does_not_read() {
 #[tokio::test]
 async fn an_event_stream_that_is_not_read_is_bounded_too() {
     let mut config = Config::default();
-    config.limits.output = 10_000;
+    config.output = 10_000;
     let site = Site::with(Options::default(), config).await;
     let client = site.open().await;
     let mut events = site.listen(&client, None).await;
@@ -61,7 +61,7 @@ async fn an_event_stream_that_is_not_read_is_bounded_too() {
 async fn whoever_reads_no_events_does_not_keep_the_session() {
     let mut options = Options::default();
     (options.idle_timeout, options.header_timeout) = (ms(500), ms(500));
-    options.session_timeout = ms(3000);
+    options.session_timeout = Some(ms(3000));
     let site = Site::with(options, Config::default()).await;
     let client = site.open().await;
     let events = site.listen(&client, None).await;
@@ -114,7 +114,7 @@ async fn answers_that_http_cannot_send_count_too() {
     let (mut options, mut config) = (Options::default(), Config::default());
     options.session_bytes = 30 << 20;
     // No limit but that of all sessions.
-    config.limits.output = 1 << 30;
+    config.output = 1 << 30;
     let site = Site::with(options, config).await;
     let client = site.open().await;
     let large = call(1, "large", json!([12 << 20])).to_string();
@@ -140,7 +140,7 @@ async fn answers_that_http_cannot_send_count_too() {
 #[tokio::test]
 async fn a_poll_that_is_not_read_gives_way_to_the_next() {
     let mut config = Config::default();
-    config.limits.output = 1 << 20;
+    config.output = 1 << 20;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open_polling().await;
     let large = call(1, "large", json!([12 << 20]));
@@ -167,7 +167,7 @@ async fn a_poll_that_is_not_read_gives_way_to_the_next() {
 }
 
 /// Trivial calls and one that waits: all answers wait for that one.
-fn slow_batch(first: i64) -> Value {
+pub(super) fn slow_batch(first: i64) -> Value {
     let add = |id| call(id, "add", json!([id, 1]));
     let mut all: Vec<_> = (first..first + 999).map(add).collect();
     all.push(call(first + 999, "hold", json!([])));
@@ -253,7 +253,7 @@ async fn what_waits_on_posts_is_bounded() {
 #[tokio::test]
 async fn so_many_posts_wait_and_others_are_told_to_come_later() {
     let mut config = Config::default();
-    config.limits.queue = 100_000;
+    config.queue = 100_000;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open().await;
     assert_eq!(client.post(&[], &note("stay")).await.status, 202);
@@ -286,7 +286,7 @@ async fn so_many_posts_wait_and_others_are_told_to_come_later() {
 #[tokio::test]
 async fn a_stream_that_is_not_read_gives_way_to_the_next() {
     let mut config = Config::default();
-    config.limits.output = 1 << 20;
+    config.output = 1 << 20;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open().await;
     let large = call(1, "large", json!([12 << 20]));
@@ -316,7 +316,7 @@ async fn a_stream_that_is_not_read_gives_way_to_the_next() {
 #[tokio::test]
 async fn answers_that_nobody_takes_keep_nobody_from_listening() {
     let mut config = Config::default();
-    config.limits.output = 1 << 20;
+    config.output = 1 << 20;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open().await;
     let large = call(1, "large", json!([12 << 20])).to_string();
@@ -331,110 +331,6 @@ async fn answers_that_nobody_takes_keep_nobody_from_listening() {
         within(events.event()).await.unwrap().json(),
         ok(2, json!(3))
     );
-}
-
-/// A connection of HTTP/2 whose client takes one byte of each response.
-async fn unread_http2(site: &Site) -> hyper::client::conn::http2::SendRequest<String> {
-    use hyper_util::rt::{TokioExecutor, TokioIo};
-    let socket = tokio::net::TcpStream::connect(("127.0.0.1", site.port)).await;
-    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
-    builder.initial_stream_window_size(1);
-    let opened = builder.handshake(TokioIo::new(socket.unwrap())).await;
-    let (sender, connection) = opened.unwrap();
-    tokio::spawn(connection);
-    sender
-}
-
-#[tokio::test]
-async fn a_caller_that_asks_again_and_does_not_read_stops_no_other_session() {
-    let mut options = Options::default();
-    options.session_bytes = 400_000;
-    let site = Site::with(options, Config::default()).await;
-    let mut greedy = site.open_polling().await;
-    let large = call(1, "large", json!([50_000]));
-    assert_eq!(greedy.post(&[ASYNC], &large).await.status, 202);
-    let mut sender = unread_http2(&site).await;
-    let mut unread = Vec::new();
-    for _ in 0..20 {
-        let request = http::Request::get("http://localhost/")
-            .header("accept", "text/event-stream")
-            .header("mcp-session-id", &greedy.session)
-            .header("last-event-id", "0")
-            .body(String::new())
-            .unwrap();
-        let response = within(sender.send_request(request)).await.unwrap();
-        assert_eq!(response.status(), 200);
-        unread.push(response);
-        tokio::time::sleep(ms(20)).await;
-    }
-    let mut other = site.open().await;
-    let add = call(1, "add", json!([1, 2]));
-    assert_eq!(within(other.post(&[], &add)).await.json(), ok(1, json!(3)));
-    let mut events = site.listen(&other, None).await;
-    assert_eq!(other.post(&[ASYNC], &add).await.status, 202);
-    assert_eq!(
-        within(events.event()).await.unwrap().json(),
-        ok(1, json!(3))
-    );
-}
-
-#[tokio::test]
-async fn a_page_that_is_cut_is_a_stream_that_is_reset() {
-    use http_body_util::BodyExt as _;
-    let site = Site::new().await;
-    let mut client = site.open_polling().await;
-    let large = call(1, "large", json!([1 << 20]));
-    assert_eq!(client.post(&[ASYNC], &large).await.status, 202);
-    let mut sender = unread_http2(&site).await;
-    let request = http::Request::get("http://localhost/")
-        .header("accept", "application/json")
-        .header("mcp-session-id", &client.session)
-        .body(String::new())
-        .unwrap();
-    let response = within(sender.send_request(request)).await.unwrap();
-    assert_eq!(response.status(), 200);
-    assert_eq!(within(client.poll(0)).await.status, 200, "it takes over");
-    let error = within(response.into_body().collect()).await.unwrap_err();
-    let error = std::error::Error::source(&error).unwrap().to_string();
-    assert!(error.contains("internal error"), "{error}");
-}
-
-#[tokio::test]
-async fn refusals_of_posts_that_nobody_takes_are_bounded_too() {
-    let mut config = Config::default();
-    config.limits.output = 1 << 20;
-    let site = Site::with(Options::default(), config).await;
-    let client = site.open().await;
-    // So many wait that no more may.
-    let mut open = Vec::new();
-    for place in 1..=16 {
-        let mut one = site.again(&client).await;
-        let body = slow_batch(place * 1000).to_string();
-        one.send("POST", "/", &[], &body).await;
-        // It is refused, or it runs.
-        tokio::select! {
-            _ = one.raw.reply() => break,
-            () = eventually("it runs", || site.running() > open.len()) => {}
-        }
-        open.push(one);
-    }
-    let id = "x".repeat(900);
-    let one = json!({"jsonrpc": "2.0", "id": id, "method": "add", "params": [1, 2]});
-    let body = Value::Array(vec![one; 1000]).to_string();
-    let mut sender = unread_http2(&site).await;
-    let (mut unread, mut size) = (Vec::new(), 0);
-    for _ in 0..20 {
-        let request = http::Request::post("http://localhost/")
-            .header("content-type", "application/json")
-            .header("mcp-session-id", &client.session)
-            .body(body.clone())
-            .unwrap();
-        let response = within(sender.send_request(request)).await.unwrap();
-        let length = response.headers().get("content-length").unwrap();
-        size += length.to_str().unwrap().parse::<usize>().unwrap();
-        unread.push(response);
-    }
-    assert!(size < 4 << 20, "{size} bytes wait, and 1 MiB may");
 }
 
 #[tokio::test]
@@ -456,7 +352,7 @@ async fn who_was_cut_listens_again_however_much_all_sessions_hold() {
 #[tokio::test]
 async fn who_was_cut_listens_again_however_little_may_wait() {
     let mut config = Config::default();
-    config.limits.output = 32_000;
+    config.output = 32_000;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open().await;
     let large = call(1, "large", json!([12 << 20]));

@@ -12,11 +12,13 @@ mod end;
 mod events;
 #[cfg(feature = "webhook")]
 mod hooks;
+mod http2;
 mod limits;
 mod opening;
 mod owners;
 mod polling;
 mod posts;
+mod service;
 mod shutdown;
 
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use std::time::Duration;
 
 use crate::support::raw_http::{Raw, Reply};
 use caudal::http::{Caller, Http, Options, Parts, StatusCode};
-use caudal::{Config, Context, Dialect, Extensions, Peer, Router, Server, serve};
+use caudal::{Config, ConnectionState, Context, Dialect, Extensions, Peer, Router, Server, serve};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -205,6 +207,10 @@ impl Client {
         let target = format!("/?cursor={cursor}");
         self.ask("GET", &target, &[ACCEPT_JSON], "").await
     }
+}
+
+fn is_draining(peer: &Peer) -> bool {
+    matches!(peer.state(), ConnectionState::Draining)
 }
 
 fn call(id: i64, method: &str, params: Value) -> Value {

@@ -1,5 +1,8 @@
 //! Sessions are opened, found again, and expire.
 
+use http_body_util::BodyExt as _;
+
+use super::service::{Service, text};
 use super::*;
 
 #[tokio::test]
@@ -127,7 +130,7 @@ async fn there_are_so_many_sessions_and_no_more() {
 async fn one_caller_has_so_many_sessions_and_no_more() {
     let mut options = Options::default();
     options.sessions_per_caller = 2;
-    options.session_timeout = ms(2000);
+    options.session_timeout = Some(ms(2000));
     options.authorize = Some(Arc::new(|request: &Parts, found: &Extensions| {
         if let Some(name) = request.headers.get("x-user") {
             found.insert(Caller::new(name.to_str().unwrap()));
@@ -158,7 +161,7 @@ async fn one_caller_has_so_many_sessions_and_no_more() {
 #[tokio::test]
 async fn a_session_that_nobody_uses_expires() {
     let mut options = Options::default();
-    options.session_timeout = ms(1000);
+    options.session_timeout = Some(ms(1000));
     let site = Site::with(options, Config::default()).await;
     let mut client = site.open().await;
     let peer = site.peer();
@@ -171,21 +174,34 @@ async fn a_session_that_nobody_uses_expires() {
     assert_eq!(client.poll(0).await.status, 404);
 }
 
-#[tokio::test]
+/// By default it lasts for five minutes without a request or a stream.
+#[tokio::test(start_paused = true)]
 async fn a_session_that_is_used_does_not_expire() {
-    let mut options = Options::default();
-    options.session_timeout = ms(1000);
-    let site = Site::with(options, Config::default()).await;
-    let (mut streams, mut waits) = (site.open().await, site.open().await);
-    let mut events = site.listen(&streams, None).await;
-    waits
-        .send("POST", "/", &[], &call(1, "hold", json!([])).to_string())
-        .await;
-    tokio::time::sleep(ms(2500)).await;
-    let add = call(2, "add", json!([1, 2]));
-    assert_eq!(streams.post(&[], &add).await.status, 200);
-    site.gate.add_permits(1);
-    assert_eq!(waits.raw.reply().await.json(), ok(1, json!("held")));
-    streams.post(&[ASYNC], &add).await;
-    assert_eq!(events.event().await.unwrap().json(), ok(2, json!(3)));
+    let (streams, waits, idle) = (
+        Service::open().await,
+        Service::open().await,
+        Service::open().await,
+    );
+    let mut events = streams.listen().await.into_body();
+    let headers = [("content-type", "application/json")];
+    let hold = call(1, "hold", json!([])).to_string();
+    let held = waits.ask("POST", "/", &headers, &hold);
+    let later = async {
+        tokio::time::sleep(Duration::from_secs(700)).await;
+        waits.gate.add_permits(1);
+    };
+    let (held, ()) = tokio::join!(held, later);
+    let held: Value = serde_json::from_str(&text(held).await).unwrap();
+    assert_eq!(held, ok(1, json!("held")));
+    streams.post(&call(2, "add", json!([1, 2]))).await;
+    let answer = async {
+        loop {
+            let frame = events.frame().await.unwrap().unwrap().into_data().unwrap();
+            if frame.windows(11).any(|part| part == br#""result":3}"#) {
+                return;
+            }
+        }
+    };
+    within(answer).await;
+    assert!(idle.http.peers().is_empty());
 }

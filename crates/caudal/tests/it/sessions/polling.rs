@@ -1,5 +1,6 @@
 //! The server's messages by polling.
 
+use super::service::{Service, text};
 use super::*;
 
 #[tokio::test]
@@ -139,20 +140,17 @@ async fn answers_come_by_polling_too() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_does_not_expire_while_a_poll_is_answered() {
-    let mut options = Options::default();
-    options.session_timeout = ms(1000);
-    let site = Site::with(options, Config::default()).await;
-    let mut client = site.open_polling().await;
-    let mut posts = site.again(&client).await;
-    client.send("GET", "/", &[ACCEPT_JSON], "").await;
-    client.raw.silence().await;
-    let large = call(1, "large", json!([12 << 20]));
-    assert_eq!(posts.post(&[ASYNC], &large).await.status, 202);
-    // Longer than the timeout, and more than the system holds.
-    tokio::time::sleep(ms(2500)).await;
-    let reply = within(client.raw.reply()).await;
+    let service = Service::open().await;
+    service.poll(0).await;
+    service.post(&call(1, "large", json!([12 << 20]))).await;
+    let page = service.begin_poll().await;
+    // It lasts for five minutes without a request or a stream.
+    tokio::time::sleep(Duration::from_secs(700)).await;
+    let page: Value = serde_json::from_str(&text(page).await).unwrap();
     let messages = [ok(1, "x".repeat(12 << 20).into())];
-    assert!(reply.json() == json!({"cursor": 1, "messages": messages}));
+    assert!(page == json!({"cursor": 1, "messages": messages}));
+    tokio::time::sleep(Duration::from_secs(700)).await;
+    assert!(service.http.peers().is_empty(), "nobody asks any more");
 }

@@ -496,8 +496,8 @@ async fn what_is_left_of_a_batch_is_answered_where_it_came() {
 #[tokio::test]
 async fn posts_wait_while_too_much_is_before_them() {
     let mut config = Config::default();
-    config.limits.queue = 200;
-    config.limits.in_flight = 1;
+    config.queue = 200;
+    config.in_flight = 1;
     let site = Site::with(Options::default(), config).await;
     let mut client = site.open().await;
     let mut raws = Vec::new();
@@ -530,7 +530,7 @@ async fn posts_wait_while_too_much_is_before_them() {
 async fn a_post_hears_the_rest_again_when_a_stream_is_gone() {
     let mut options = Options::default();
     // Nothing else wakes the stream.
-    options.keep_alive = Duration::ZERO;
+    options.keep_alive = None;
     let site = Site::with(options, Config::default()).await;
     let mut client = site.open().await;
     let hold = call(1, "hold", json!([])).to_string();

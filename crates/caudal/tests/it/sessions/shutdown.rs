@@ -4,81 +4,8 @@
 use http_body_util::BodyExt as _;
 use tokio::time::Instant;
 
+use super::service::{Service, text};
 use super::*;
-
-/// A service with one session.
-struct Service {
-    http: Http,
-    session: String,
-}
-
-impl Service {
-    async fn open() -> Self {
-        let http = Http::new(router(&Arc::new(Semaphore::new(0)), &Arc::default()));
-        let mut service = Self {
-            http,
-            session: String::new(),
-        };
-        let opened = service.ask(
-            "POST",
-            "/",
-            &[("content-type", "application/json")],
-            INITIALIZE,
-        );
-        let opened = opened.await;
-        let session = opened.headers()["mcp-session-id"].to_str().unwrap();
-        service.session = session.to_owned();
-        service
-    }
-
-    async fn ask(
-        &self,
-        verb: &str,
-        target: &str,
-        headers: &[(&str, &str)],
-        body: &str,
-    ) -> http::Response<caudal::http::Body> {
-        let mut request = http::Request::builder()
-            .method(verb)
-            .uri(format!("http://localhost{target}"));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        if !self.session.is_empty() {
-            request = request.header("mcp-session-id", &self.session);
-        }
-        self.http
-            .answer(request.body(body.to_owned()).unwrap())
-            .await
-    }
-
-    async fn listen(&self) -> http::Response<caudal::http::Body> {
-        let accept = [("accept", "text/event-stream")];
-        self.ask("GET", "/", &accept, "").await
-    }
-
-    /// Polls, and returns the response when it is read.
-    async fn poll(&self, cursor: u64) -> String {
-        let headers = [("accept", "application/json"), ("prefer", "wait=0")];
-        let target = format!("/?cursor={cursor}");
-        let response = self.ask("GET", &target, &headers, "").await;
-        let body = response.into_body().collect().await.unwrap();
-        String::from_utf8(body.to_bytes().to_vec()).unwrap()
-    }
-
-    fn peer(&self) -> Peer {
-        self.http.peers().pop().unwrap()
-    }
-
-    async fn tick(&self) {
-        let before = self.peer().stats().bytes_sent;
-        self.peer().notify("tick", (1,)).await.unwrap();
-        // It is with the session then.
-        while self.peer().stats().bytes_sent == before {
-            tokio::task::yield_now().await;
-        }
-    }
-}
 
 /// State of the client before the end.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,15 +36,7 @@ async fn a_client_is_waited_for_as_long_as_it_may_still_come() {
             match client {
                 Reads => reads = Some(service.listen().await),
                 HasListened => drop(service.listen().await),
-                WasPromised => {
-                    let headers = [
-                        ("content-type", "application/json"),
-                        ("prefer", "respond-async"),
-                    ];
-                    let add = call(1, "add", json!([1, 2])).to_string();
-                    let accepted = service.ask("POST", "/", &headers, &add).await;
-                    assert_eq!(accepted.status(), 202);
-                }
+                WasPromised => service.post(&call(1, "add", json!([1, 2]))).await,
                 HasPolled | HasAcknowledged => drop(service.poll(0).await),
                 NeverListened => {}
             }
@@ -157,4 +76,115 @@ async fn a_client_that_polls_without_end_does_not_keep_a_session_that_was_closed
     }
     let took = begun.elapsed();
     assert!(took > ms(500) && took <= ms(5100), "{took:?}");
+}
+
+/// Begins the end of a service while a request of its client runs, which is then answered.
+async fn answer_at_the_end(service: &Service, limit: Duration) -> tokio::task::JoinHandle<()> {
+    service.post(&call(1, "hold", json!([]))).await;
+    let peer = service.peer();
+    eventually("it runs", || peer.stats().in_flight == 1).await;
+    let http = service.http.clone();
+    let end = tokio::spawn(async move { http.shutdown(limit).await });
+    eventually("it ends", || is_draining(&peer)).await;
+    service.gate.add_permits(1);
+    eventually("it is done", || peer.stats().in_flight == 0).await;
+    end
+}
+
+/// Its request was accepted: it was told that the answer comes so.
+#[tokio::test(start_paused = true)]
+async fn a_client_may_come_late_for_what_it_is_owed() {
+    let held = ok(1, json!("held"));
+    for polls in [true, false] {
+        let service = Service::open().await;
+        if polls {
+            service.poll(0).await;
+        }
+        let end = answer_at_the_end(&service, Duration::from_secs(600)).await;
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        assert!(!end.is_finished(), "it may be lost");
+        if polls {
+            let page = json!({"cursor": 1, "messages": [held]});
+            let polled: Value = serde_json::from_str(&service.poll(0).await).unwrap();
+            assert_eq!(polled, page);
+            assert!(!end.is_finished(), "it may be lost");
+        } else {
+            let events = text(service.listen().await).await;
+            let data = events.lines().find_map(|line| line.strip_prefix("data: "));
+            assert_eq!(serde_json::from_str::<Value>(data.unwrap()).unwrap(), held);
+        }
+        within(end).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_comes_is_waited_for_also_if_nothing_more_can_be_queued() {
+    let mut config = Config::default();
+    config.output = 1000;
+    for (polls, time) in [(true, ms(2000)), (false, ms(500))] {
+        let service = Service::with(config.clone()).await;
+        if polls {
+            service.poll(0).await;
+        }
+        let peer = service.peer();
+        let sender = tokio::spawn(async move {
+            for _ in 0..1000 {
+                let _ = peer.notify("tick", ("x".repeat(10_000),)).await;
+            }
+        });
+        tokio::time::sleep(ms(100)).await;
+        assert!(!sender.is_finished(), "there is room");
+        let begun = Instant::now();
+        service.http.shutdown(ms(2000)).await;
+        let took = begun.elapsed();
+        assert!((time..time + ms(600)).contains(&took), "{polls}: {took:?}");
+        within(sender).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_is_cut_has_not_sent_everything() {
+    let service = Service::open().await;
+    service.poll(0).await;
+    service.post(&call(1, "large", json!([12 << 20]))).await;
+    let mut cut = service.begin_poll().await.into_body();
+    assert!(cut.frame().await.is_some());
+    let http = service.http.clone();
+    let limit = Duration::from_secs(600);
+    let end = tokio::spawn(async move { http.shutdown(limit).await });
+    tokio::time::sleep(ms(100)).await;
+    drop(cut);
+    // Longer than for one that was sent everything.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(service.poll(0).await.starts_with(r#"{"cursor":1,"#));
+    service.poll(1).await;
+    within(end).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_is_replaced_at_the_end_is_told_so() {
+    let service = Arc::new(Service::open().await);
+    service.poll(0).await;
+    service.post(&call(1, "hold", json!([]))).await;
+    let begin = || {
+        let service = Arc::clone(&service);
+        tokio::spawn(async move { service.begin_poll().await })
+    };
+    let first = begin();
+    let peer = service.peer();
+    eventually("it runs", || peer.stats().in_flight == 1).await;
+    let http = service.http.clone();
+    let end = tokio::spawn(async move { http.shutdown(Duration::from_secs(20)).await });
+    eventually("it ends", || is_draining(&peer)).await;
+    peer.notify("tick", (1,)).await.unwrap();
+    // It has a message, and waits for more.
+    tokio::time::sleep(ms(10)).await;
+    assert!(!first.is_finished());
+    let second = begin();
+    assert_eq!(within(first).await.unwrap().status(), 204);
+    service.gate.add_permits(1);
+    let page: Value = serde_json::from_str(&text(within(second).await.unwrap()).await).unwrap();
+    assert_eq!(page["messages"], json!([tick(1), ok(1, json!("held"))]));
+    service.poll(2).await;
+    within(end).await.unwrap();
 }

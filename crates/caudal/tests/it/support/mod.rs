@@ -4,23 +4,31 @@
     unused_imports,
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
     reason = "a test may, and each program uses a part of it"
 )]
 
+#[cfg(all(feature = "session", feature = "ws"))]
+pub(crate) mod downlink;
 pub(crate) mod fake;
 pub(crate) mod program;
 pub(crate) mod raw_http;
 #[cfg(feature = "tls")]
 pub(crate) mod root;
 mod wait;
+pub(crate) mod websocket;
 pub(crate) mod wire;
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use caudal::transport::Stream;
 use caudal::{Config, Framing, Peer, Router};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
-pub(crate) use wait::{eventually, eventually_blocking, ms, stays_pending, within};
+pub(crate) use wait::{
+    eventually, eventually_blocking, eventually_now, ms, pass_time, stays_pending,
+    while_time_passes, within,
+};
 
 /// The other end of a connection, spoken to by hand.
 pub(crate) struct Raw {
@@ -79,6 +87,24 @@ impl Raw {
     }
 }
 
+/// A folder that is gone in the end. Its path is short enough for a socket.
+pub(crate) struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A path in it, where nothing is yet.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.folder().join("s")
+    }
+}
+
 /// What happened, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
@@ -86,6 +112,10 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 impl Log {
     pub(crate) fn add(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(what.into());
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
     }
 
     pub(crate) fn take(&self) -> Vec<String> {

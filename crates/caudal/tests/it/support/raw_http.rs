@@ -230,7 +230,12 @@ impl Raw {
                         event.session = session.map(str::to_owned);
                         event.id = Some(number.parse().unwrap());
                     }
-                    Some(("data", data)) => event.data.push_str(data),
+                    Some(("data", data)) => {
+                        if !event.data.is_empty() {
+                            event.data.push('\n');
+                        }
+                        event.data.push_str(data);
+                    }
                     _ => {}
                 }
             }

@@ -10,9 +10,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::methods::{Log, answered};
+use super::methods::answered;
 use super::worlds::{Kind, Settings, World};
 use crate::panics::ON_PURPOSE;
+use crate::support::Log;
 
 type Outcome = Result<(), String>;
 type Run = Pin<Box<dyn Future<Output = Outcome>>>;

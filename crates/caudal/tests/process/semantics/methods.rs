@@ -1,25 +1,11 @@
 //! What both sides of every transport serve.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use caudal::{Context, JsonRpcError, RawValue, Router};
 
 use crate::panics::ON_PURPOSE;
-
-/// What happened on one side, in order.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    pub(crate) fn add(&self, what: impl Into<String>) {
-        self.0.lock().unwrap().push(what.into());
-    }
-
-    pub(crate) fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-}
+use crate::support::Log;
 
 /// Writes into a log when it is dropped.
 struct Dropped(Log);

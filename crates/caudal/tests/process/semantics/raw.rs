@@ -1,19 +1,15 @@
 //! Messages as bytes, to a server on each transport.
 
-use std::collections::VecDeque;
-
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::TcpListener;
 use tungstenite::Message;
 
 use super::worlds::Kind;
+use crate::support::downlink::Downlink;
 use crate::support::raw_http::{Raw, Reply};
 
 const PATH: &str = "/rpc";
 const JSON: &str = "Content-Type: application/json";
-const ACCEPT_JSON: &str = "Accept: application/json";
-const ACCEPT_EVENTS: &str = "Accept: text/event-stream";
 const ASYNC: &str = "Prefer: respond-async";
 
 /// What shows that everything before it was answered.
@@ -96,7 +92,11 @@ pub(crate) async fn over_post(address: &str, text: &str) -> Answers {
 /// the server's messages come.
 pub(crate) async fn over_session(address: &str, kind: Kind, text: &str) -> Answers {
     let mut raw = Raw::connect(port(address)).await;
-    let (mut downlink, session) = Downlink::open(address, kind).await;
+    let (mut downlink, session) = match kind {
+        Kind::Sse => Downlink::events(port(address)).await,
+        Kind::Polling => Downlink::polls(port(address)).await,
+        _ => Downlink::hook(port(address)).await,
+    };
     let headers = [&*session, JSON, ASYNC];
     let mut answers = Vec::new();
     for sent in [text, LAST] {
@@ -114,98 +114,11 @@ pub(crate) async fn over_session(address: &str, kind: Kind, text: &str) -> Answe
         return Err(Ended { answers, why });
     }
     loop {
-        let answer = downlink.next().await;
+        let answer: Value = serde_json::from_str(&downlink.next().await).unwrap();
         if answer["id"] == "last" {
             return Ok(answers);
         }
         answers.push(answer);
-    }
-}
-
-/// The way of the server's messages.
-enum Downlink {
-    Events(Raw),
-    Polls {
-        raw: Raw,
-        session: String,
-        cursor: u64,
-        come: VecDeque<Value>,
-    },
-    Hook {
-        listener: TcpListener,
-        line: Option<Raw>,
-    },
-}
-
-impl Downlink {
-    /// Opens a session; with the header that has its id.
-    async fn open(address: &str, kind: Kind) -> (Self, String) {
-        let mut raw = Raw::connect(port(address)).await;
-        let header = |reply: Reply| format!("Mcp-Session-Id: {}", reply.session());
-        match kind {
-            Kind::Sse => {
-                raw.send("GET", PATH, &[ACCEPT_EVENTS], "").await;
-                let session = header(raw.head().await);
-                (Self::Events(raw), session)
-            }
-            Kind::Polling => {
-                let session = header(raw.ask("GET", PATH, &[ACCEPT_JSON], "").await);
-                let polls = Self::Polls {
-                    raw,
-                    session: session.clone(),
-                    cursor: 0,
-                    come: VecDeque::new(),
-                };
-                (polls, session)
-            }
-            _ => {
-                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                let url = format!("http://{}/hook", listener.local_addr().unwrap());
-                let body = json!({ "url": url }).to_string();
-                let session = header(raw.ask("PUT", PATH, &[JSON], &body).await);
-                let line = None;
-                (Self::Hook { listener, line }, session)
-            }
-        }
-    }
-
-    /// The server's next message.
-    async fn next(&mut self) -> Value {
-        match self {
-            Self::Events(raw) => loop {
-                let event = raw.event().await.unwrap();
-                if event.name.is_none() {
-                    return event.json();
-                }
-            },
-            Self::Polls {
-                raw,
-                session,
-                cursor,
-                come,
-            } => loop {
-                if let Some(message) = come.pop_front() {
-                    return message;
-                }
-                let target = format!("{PATH}?cursor={cursor}");
-                let reply = raw.ask("GET", &target, &[ACCEPT_JSON, session], "").await;
-                if reply.status == 200 {
-                    let page = reply.json();
-                    *cursor = page["cursor"].as_u64().unwrap();
-                    come.extend(page["messages"].as_array().unwrap().clone());
-                }
-            },
-            Self::Hook { listener, line } => {
-                let mut raw = match line.take() {
-                    Some(raw) => raw,
-                    None => Raw::accept(listener).await,
-                };
-                let text = raw.request().await;
-                raw.answer(204).await;
-                *line = Some(raw);
-                serde_json::from_str(&text).unwrap()
-            }
-        }
     }
 }
 

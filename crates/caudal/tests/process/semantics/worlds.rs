@@ -68,7 +68,7 @@ impl Settings {
     fn config(self) -> Config {
         let mut config = Config::default();
         if let Some(limit) = self.in_flight {
-            config.limits.in_flight = limit;
+            config.in_flight = limit;
         }
         if let Some(limit) = self.max_message {
             config.policy.max_message = limit;

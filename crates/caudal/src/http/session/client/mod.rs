@@ -1,21 +1,26 @@
-//! The client's side of a session: POSTs one after the other, and one way back.
+//! The client's side of a session: its messages go by POST, the server's come another way.
 //!
 //! ```text
-//! posts     a task: each message is a POST, the next one when it is accepted
-//! listener  a task: events, polls or deliveries (`sse`, `polling`, `webhook`)
-//!    └→ frames, in order, and the reason why there are no more
+//! transport ──→ posts: each message is a POST, the next one when it is accepted
+//!     ↑           └→ inbound
+//!     └── inbound ←─ listen: event streams or polls (`sse`, `polling`)
+//!               ↑
+//!               └─── deliveries (`webhook`)
 //! ```
 
-mod open_calls;
+mod inbound;
+#[cfg(any(feature = "sse", feature = "polling"))]
+mod listen;
 mod posts;
-#[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
-mod received;
 mod retry;
 mod session;
 mod transport;
 
-#[cfg(any(feature = "sse", feature = "polling", feature = "webhook"))]
-pub(crate) use received::{HEAD, pass_on, pass_over};
+pub(crate) use inbound::Inbound;
+#[cfg(feature = "webhook")]
+pub(crate) use inbound::MESSAGE_HEAD;
+#[cfg(any(feature = "sse", feature = "polling"))]
+pub(crate) use listen::{MessageSource, listen};
 pub(crate) use retry::Retry;
-pub(crate) use session::{ClientSession, GetError, SessionEnd};
-pub(crate) use transport::{ClientTransport, Frame, FrameSender};
+pub(crate) use session::{ClientSession, GetError, PREFER, SessionEnd};
+pub(crate) use transport::ClientTransport;

@@ -1,5 +1,7 @@
 //! Session as its client knows it: its id, and the requests that open, keep and end it.
 
+use std::error::Error;
+use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,15 +11,19 @@ use bytes::Bytes;
 use caudal_core::{CloseReason, Policy, StatusError};
 use http::header::ACCEPT;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
-use tokio::sync::watch;
+use tokio::sync::SetOnce;
 
 use crate::config::Config;
 use crate::endpoint::Target;
 use crate::http::client::origin::Origin;
-use crate::http::client::pool::{Answer, Pool, SendError};
+use crate::http::client::pool::{Pool, PooledResponse, SendError};
 use crate::http::client::status::{Advice, http_status, status_error};
 use crate::http::{Body, ClientOptions};
 
+pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
+/// Time for a response to a GET, and time after which an event stream that sends nothing
+/// counts as broken. A server of ours is never silent for so long.
+const SILENCE: Duration = Duration::from_secs(60);
 /// Time for the server to end the session.
 const DELETE_TIME: Duration = Duration::from_secs(2);
 /// Time for the body of a refusal.
@@ -32,10 +38,10 @@ pub(crate) struct ClientSession {
     pub(super) origin: Arc<Origin>,
     pool: Arc<Pool>,
     header: HeaderName,
-    id: watch::Sender<Option<HeaderValue>>,
+    id: SetOnce<HeaderValue>,
     pub(crate) policy: Policy,
-    /// Time for a POST to be accepted; zero is for ever.
-    pub(super) post_time: Duration,
+    /// Time for a POST to be accepted.
+    pub(super) post_time: Option<Duration>,
     /// Time that a response may go on when no call waits for it.
     pub(super) rest_time: Duration,
     /// Maximum number of calls that wait for an answer.
@@ -73,7 +79,7 @@ impl From<SessionEnd> for CloseReason {
     fn from(end: SessionEnd) -> Self {
         match end {
             SessionEnd::ByServer => Self::remote_with(end),
-            // Its kind tells whether the caller was not let in.
+            // Its kind is PermissionDenied if the caller was refused.
             SessionEnd::Status(error) => Self::failed(io::Error::from(error)),
             SessionEnd::Slow => Self::failed(io::Error::new(io::ErrorKind::TimedOut, end)),
             end => Self::failed(end),
@@ -84,9 +90,9 @@ impl From<SessionEnd> for CloseReason {
 /// Reason why a GET brought nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GetError {
-    /// It may work later. `is_refused` if nobody listens there.
-    #[error("{why}")]
-    Failed { why: String, is_refused: bool },
+    /// It may work later.
+    #[error(transparent)]
+    Failed(#[from] io::Error),
     /// The server does not take GETs.
     #[error("the server takes no GET")]
     Unsupported,
@@ -95,11 +101,8 @@ pub(crate) enum GetError {
 }
 
 impl GetError {
-    pub(crate) fn failed(why: impl Into<String>) -> Self {
-        Self::Failed {
-            why: why.into(),
-            is_refused: false,
-        }
+    pub(crate) fn failed(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        io::Error::other(why).into()
     }
 }
 
@@ -114,14 +117,11 @@ impl ClientSession {
             pool: Pool::new(Arc::clone(&origin)),
             origin,
             header: options.session_header.clone(),
-            id: watch::Sender::new(None),
+            id: SetOnce::new(),
             policy: config.policy,
             post_time: config.message_timeout,
-            rest_time: match config.call_timeout.is_zero() {
-                true => REST_TIME,
-                false => config.call_timeout,
-            },
-            max_calls: config.limits.pending,
+            rest_time: config.call_timeout.unwrap_or(REST_TIME),
+            max_calls: config.pending,
             is_foreign: AtomicBool::new(false),
             is_listening: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
@@ -130,23 +130,23 @@ impl ClientSession {
 
     /// Opens the session with a GET that accepts only `kind`; `None` if the server does not
     /// open sessions so, but perhaps by the first POST.
-    pub(crate) async fn open(&self, kind: &'static str) -> io::Result<Option<Answer>> {
-        let answer = self.pool.send(self.get_request(kind, None)).await?;
-        match answer.status {
+    pub(crate) async fn open(&self, kind: &'static str) -> io::Result<Option<PooledResponse>> {
+        let response = self.pool.send(self.get_request(kind, None)).await?;
+        match response.status {
             StatusCode::OK => {
-                self.identify(&answer);
+                self.identify(&response);
                 self.set_listening(true);
-                Ok(Some(answer))
+                Ok(Some(response))
             }
             StatusCode::BAD_REQUEST
             | StatusCode::NOT_FOUND
             | StatusCode::METHOD_NOT_ALLOWED
             | StatusCode::NOT_ACCEPTABLE => {
                 self.is_foreign.store(true, Relaxed);
-                read_rest(answer).await;
+                drain(response).await;
                 Ok(None)
             }
-            _ => Err(refused(answer).await.into()),
+            _ => Err(refused(response).await.into()),
         }
     }
 
@@ -154,17 +154,14 @@ impl ClientSession {
     pub(crate) async fn open_with(&self, body: Bytes) -> io::Result<Bytes> {
         let mut request = self.origin.post(body);
         *request.method_mut() = Method::PUT;
-        let answer = self.pool.send(request).await?;
-        let status = answer.status;
-        let advice = Advice::of(status, &answer.headers);
-        self.identify(&answer);
-        let text = answer.read(MAX_REST).await;
-        let text = text.map_err(|_| io::Error::from(io::ErrorKind::UnexpectedEof))?;
-        if status == StatusCode::CREATED && self.is_identified() {
-            self.set_listening(true);
-            return Ok(text);
+        let response = self.pool.send(request).await?;
+        self.identify(&response);
+        if response.status != StatusCode::CREATED || !self.is_identified() {
+            return Err(refused(response).await.into());
         }
-        Err(status_error(status, &text, advice).into())
+        self.set_listening(true);
+        let text = response.read(MAX_REST).await;
+        text.map_err(|_| io::ErrorKind::UnexpectedEof.into())
     }
 
     /// Makes a GET for the server's messages.
@@ -175,39 +172,46 @@ impl ClientSession {
         request
     }
 
+    /// Makes a POST. It asks a server that `has_calls` to answer them to send the responses
+    /// among its other messages.
+    pub(super) fn post_request(&self, text: Bytes, has_calls: bool) -> Request<Body> {
+        let mut request = self.origin.post(text);
+        if has_calls {
+            let asynchronous = HeaderValue::from_static("respond-async");
+            request.headers_mut().insert(PREFER, asynchronous);
+        }
+        self.add_id(&mut request);
+        request
+    }
+
     fn request(&self, method: Method, query: Option<&str>) -> Request<Body> {
         let mut request = self.origin.request(method, query);
         self.add_id(&mut request);
         request
     }
 
-    pub(super) fn add_id(&self, request: &mut Request<Body>) {
-        if let Some(id) = &*self.id.borrow() {
+    fn add_id(&self, request: &mut Request<Body>) {
+        if let Some(id) = self.id.get() {
             let headers = request.headers_mut();
             headers.insert(self.header.clone(), id.clone());
         }
     }
 
     /// Takes the id from the first response that has one.
-    pub(super) fn identify(&self, answer: &Answer) {
-        if let Some(id) = answer.headers.get(&self.header) {
-            self.id.send_if_modified(|own| {
-                let is_new = own.is_none();
-                own.get_or_insert_with(|| id.clone());
-                is_new
-            });
+    pub(super) fn identify(&self, response: &PooledResponse) {
+        if let Some(id) = response.headers.get(&self.header) {
+            // It fails if the id is known.
+            let _ = self.id.set(id.clone());
         }
     }
 
     pub(crate) fn is_identified(&self) -> bool {
-        self.id.borrow().is_some()
+        self.id.initialized()
     }
 
     /// Waits for the id.
     pub(crate) async fn identified(&self) {
-        let mut id = self.id.subscribe();
-        // It cannot fail: the sender is here.
-        let _ = id.wait_for(Option::is_some).await;
+        self.id.wait().await;
     }
 
     pub(crate) fn is_foreign(&self) -> bool {
@@ -222,29 +226,37 @@ impl ClientSession {
         self.is_listening.store(is_listening, Relaxed);
     }
 
-    pub(super) async fn send(&self, request: Request<Body>) -> Result<Answer, SendError> {
+    pub(super) async fn send(&self, request: Request<Body>) -> Result<PooledResponse, SendError> {
         self.pool.send(request).await
     }
 
+    /// Waits for work of a server of ours no longer than it may be silent. Others may send
+    /// the head of a response with the first event.
+    pub(crate) async fn unless_silent<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        match self.is_foreign() {
+            true => Some(work.await),
+            false => tokio::time::timeout(SILENCE, work).await.ok(),
+        }
+    }
+
     /// Sends a GET for the server's messages; `None` if there are none now.
-    pub(crate) async fn get(&self, request: Request<Body>) -> Result<Option<Answer>, GetError> {
-        let answer = self.send(request).await.map_err(|error| {
-            let error = io::Error::from(error);
-            GetError::Failed {
-                why: error.to_string(),
-                is_refused: error.kind() == io::ErrorKind::ConnectionRefused,
-            }
-        })?;
-        match answer.status {
-            StatusCode::OK => Ok(Some(answer)),
+    pub(crate) async fn get(
+        &self,
+        request: Request<Body>,
+    ) -> Result<Option<PooledResponse>, GetError> {
+        let sent = self.unless_silent(self.send(request)).await;
+        let sent = sent.ok_or_else(|| GetError::failed("no response came in time"))?;
+        let response = sent.map_err(io::Error::from)?;
+        match response.status {
+            StatusCode::OK => Ok(Some(response)),
             StatusCode::NO_CONTENT => {
-                read_rest(answer).await;
+                drain(response).await;
                 Ok(None)
             }
             StatusCode::NOT_FOUND if self.is_identified() => Err(self.gone().into()),
             StatusCode::GONE if self.is_identified() => Err(SessionEnd::ByServer.into()),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                Err(SessionEnd::Status(refused(answer).await).into())
+                Err(SessionEnd::Status(refused(response).await).into())
             }
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE if self.is_foreign() => {
                 Err(GetError::Unsupported)
@@ -253,22 +265,22 @@ impl ClientSession {
         }
     }
 
-    /// Keeps the session by a request every so often; returns when it is gone. Zero is
-    /// never.
-    pub(crate) async fn keep(&self, every: Duration) -> SessionEnd {
-        if every.is_zero() {
+    /// Keeps the session by a request at this interval, if it has one; returns when it is
+    /// gone.
+    pub(crate) async fn keep(&self, every: Option<Duration>) -> SessionEnd {
+        let Some(every) = every else {
             return std::future::pending().await;
-        }
+        };
         loop {
             tokio::time::sleep(every).await;
             let request = self.request(Method::HEAD, None);
             let sent = tokio::time::timeout(every, self.send(request)).await;
             // If it fails, the next one may not.
-            let Ok(Ok(answer)) = sent else { continue };
-            if answer.status == StatusCode::NOT_FOUND {
+            let Ok(Ok(response)) = sent else { continue };
+            if response.status == StatusCode::NOT_FOUND {
                 return self.gone();
             }
-            read_rest(answer).await;
+            drain(response).await;
         }
     }
 
@@ -285,23 +297,26 @@ impl ClientSession {
         }
         let request = self.request(Method::DELETE, None);
         let end = async {
-            if let Ok(answer) = self.send(request).await {
-                read_rest(answer).await;
+            if let Ok(response) = self.send(request).await {
+                drain(response).await;
             }
         };
         let _ = tokio::time::timeout(DELETE_TIME, end).await;
     }
 }
 
-/// Reads a response that tells nothing more, to keep its connection.
-pub(super) async fn read_rest(answer: Answer) {
-    let _ = answer.read(MAX_REST).await;
+/// Reads the rest of a response, only to keep its connection.
+pub(super) async fn drain(response: PooledResponse) {
+    let _ = response.read(MAX_REST).await;
 }
 
 /// Reads a refusal, as far as it comes soon.
-async fn refused(answer: Answer) -> StatusError {
-    let (status, advice) = (answer.status, Advice::of(answer.status, &answer.headers));
-    let text = tokio::time::timeout(REFUSAL_TIME, answer.read(MAX_REST)).await;
+async fn refused(response: PooledResponse) -> StatusError {
+    let (status, advice) = (
+        response.status,
+        Advice::of(response.status, &response.headers),
+    );
+    let text = tokio::time::timeout(REFUSAL_TIME, response.read(MAX_REST)).await;
     let text = text.ok().and_then(Result::ok).unwrap_or_default();
     status_error(status, &text, advice)
 }

@@ -1,5 +1,6 @@
 //! A client's session as a transport.
 
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -8,159 +9,148 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use caudal_core::{CallError, CloseReason, RequestId};
+use caudal_core::{CloseReason, RequestId};
 use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, PollSender};
 
-use super::open_calls::OpenCalls;
-use super::posts::PostSender;
+use super::Inbound;
+use super::posts::{CallTokens, OutgoingPost, PostSender};
 use super::session::{ClientSession, SessionEnd};
-use crate::http::client::answer::{Calls, Received};
 use crate::http::client::cut_line;
+use crate::http::client::response::{Calls, Received};
 use crate::transport::{ReceiveError, Transport};
 
 /// Maximum number of the server's messages that wait for the connection.
-const MAX_FRAMES: usize = 16;
+const MAX_RECEIVED: usize = 16;
 /// Time for messages to be accepted when the session is closed.
 const FLUSH_TIME: Duration = Duration::from_secs(3);
-
-/// Message of the server, or the end.
-#[derive(Debug)]
-pub(crate) enum Frame {
-    Message(Bytes),
-    /// Call that ended without an answer.
-    Failed(RequestId, CallError),
-    /// A message that was too large, and no answer.
-    Dropped,
-    End(CloseReason),
-}
-
-impl From<Received> for Frame {
-    fn from(received: Received) -> Self {
-        match received {
-            Received::Message(text) => Self::Message(text),
-            Received::Failed { id, error } => Self::Failed(id, error),
-        }
-    }
-}
-
-pub(crate) type FrameSender = mpsc::Sender<Frame>;
 
 /// Transport whose messages go by POST, and come back some other way.
 pub(crate) struct ClientTransport {
     session: Arc<ClientSession>,
-    frames: mpsc::Receiver<Frame>,
-    /// Frame that is lent.
+    received: mpsc::Receiver<Received>,
+    /// Message that is lent.
     frame: Bytes,
-    messages: PollSender<(Bytes, Calls)>,
-    open_calls: Arc<OpenCalls>,
+    messages: PollSender<OutgoingPost>,
+    /// Calls whose POSTs have not ended.
+    calls: HashMap<RequestId, CancellationToken>,
+    /// Calls that were given up and may be in a message that comes next.
+    gone: HashSet<RequestId>,
     closed: CancellationToken,
-    posts: Option<JoinHandle<Option<CloseReason>>>,
-    listener: AbortHandle,
+    /// The task that sends messages. These sets end their tasks when they are dropped.
+    posts: JoinSet<Option<CloseReason>>,
+    listener: JoinSet<()>,
     closing: Option<Pin<Box<dyn Future<Output = Option<CloseReason>> + Send>>>,
 }
 
 impl ClientTransport {
     /// Starts both directions.
-    pub(crate) fn start<F>(
-        session: Arc<ClientSession>,
-        listen: impl FnOnce(FrameSender) -> F,
-    ) -> Self
+    pub(crate) fn start<F>(session: Arc<ClientSession>, listen: impl FnOnce(Inbound) -> F) -> Self
     where
         F: Future<Output = Option<CloseReason>> + Send + 'static,
     {
-        let (sender, frames) = mpsc::channel(MAX_FRAMES);
-        let (messages, queue) = mpsc::channel(1);
-        let (open_calls, closed) = (Arc::new(OpenCalls::default()), CancellationToken::new());
-        let posts = PostSender::new(&session, sender.clone(), &open_calls);
-        let posts = tokio::spawn(posts.run(queue, closed.clone()));
-        let listening = listen(sender.clone());
-        let listening_session = Arc::clone(&session);
-        let listener = tokio::spawn(async move {
+        let (queue, received) = mpsc::channel(MAX_RECEIVED);
+        let (messages, posts) = mpsc::channel(1);
+        let closed = CancellationToken::new();
+        let inbound = Inbound {
+            session: Arc::clone(&session),
+            queue,
+        };
+        let sender = PostSender::new(inbound.clone());
+        let posts = JoinSet::from_iter([sender.run(posts, closed.clone())]);
+        let listening = listen(inbound.clone());
+        let listener = JoinSet::from_iter([async move {
             let end = listening.await;
-            listening_session.set_listening(false);
+            inbound.session.set_listening(false);
             if let Some(reason) = end {
-                let _ = sender.send(Frame::End(reason)).await;
+                inbound.push(Received::End(reason)).await;
             }
-        });
+        }]);
         Self {
             session,
-            frames,
+            received,
             frame: Bytes::new(),
             messages: PollSender::new(messages),
-            open_calls,
+            calls: HashMap::new(),
+            gone: HashSet::new(),
             closed,
-            posts: Some(posts),
-            listener: listener.abort_handle(),
+            posts,
+            listener,
             closing: None,
         }
+    }
+
+    /// Makes the POST of a message; `None` if it is one call, which was given up.
+    fn post(&mut self, text: Bytes) -> Option<OutgoingPost> {
+        let mut calls = Calls::of(&text);
+        let is_call = calls.only().is_some();
+        calls.forget_gone(&mut self.gone);
+        if is_call && calls.is_empty() {
+            return None;
+        }
+        self.calls.retain(|_, token| !token.is_cancelled());
+        let tokens = calls.ids().map(|id| {
+            let token = CancellationToken::new();
+            self.calls.insert(id.clone(), token.clone());
+            token
+        });
+        let tokens = CallTokens(tokens.collect());
+        Some(OutgoingPost {
+            text,
+            calls,
+            tokens,
+        })
     }
 }
 
 /// Waits until messages are accepted, and ends the session.
 async fn close(
     session: Arc<ClientSession>,
-    posts: Option<JoinHandle<Option<CloseReason>>>,
+    mut posts: JoinSet<Option<CloseReason>>,
 ) -> Option<CloseReason> {
-    let mut posts = posts?;
-    let more = match tokio::time::timeout(FLUSH_TIME, &mut posts).await {
-        Ok(more) => more.ok().flatten(),
-        Err(_) => {
-            posts.abort();
-            Some(SessionEnd::Slow.into())
-        }
+    let reason = match tokio::time::timeout(FLUSH_TIME, posts.join_next()).await {
+        Ok(ended) => ended.and_then(Result::ok).flatten(),
+        Err(_) => Some(SessionEnd::Slow.into()),
     };
+    posts.abort_all();
     session.end().await;
-    more
+    reason
 }
 
 impl Transport for ClientTransport {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>> {
-        match ready!(self.frames.poll_recv(cx)) {
-            Some(Frame::Message(frame)) => {
-                self.frame = frame;
-                Poll::Ready(Ok(Some(&self.frame)))
-            }
-            Some(Frame::Failed(id, error)) => {
-                Poll::Ready(Err(ReceiveError::CallFailed { id, error }))
-            }
-            Some(Frame::Dropped) => Poll::Ready(Err(ReceiveError::Dropped)),
-            Some(Frame::End(reason)) => Poll::Ready(Err(ReceiveError::Closed(reason))),
+        match ready!(self.received.poll_recv(cx)) {
+            Some(received) => Poll::Ready(received.lend(&mut self.frame)),
             None => Poll::Ready(Ok(None)),
         }
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
+        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
         while !out.is_empty() {
-            let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-            ready!(self.messages.poll_reserve(cx)).map_err(|_| gone())?;
-            let text = cut_line(out);
-            let calls = Calls::of(&text);
-            self.open_calls.queue(&calls);
-            let sent = self.messages.send_item((text, calls));
-            sent.map_err(|_| gone())?;
+            ready!(self.messages.poll_reserve(cx)).map_err(gone)?;
+            if let Some(post) = self.post(cut_line(out)) {
+                self.messages.send_item(post).map_err(gone)?;
+            }
         }
-        self.open_calls.all_queued();
+        self.gone.clear();
         Poll::Ready(Ok(()))
     }
 
     /// Waits until messages are accepted, and ends the session. A message that was not
-    /// accepted, and no call could tell so, is the reason.
+    /// accepted, and no call could report that, is the reason.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        if self.closing.is_none() {
+        let closing = self.closing.get_or_insert_with(|| {
             self.messages.close();
             self.closed.cancel();
-            self.listener.abort();
-            let closing = close(Arc::clone(&self.session), self.posts.take());
-            self.closing = Some(Box::pin(closing));
-        }
-        // Nobody looks at frames any more, and nobody is to wait for that.
-        while let Poll::Ready(Some(_)) = self.frames.poll_recv(cx) {}
-        match &mut self.closing {
-            Some(closing) => closing.as_mut().poll(cx),
-            None => Poll::Ready(None),
-        }
+            self.listener.abort_all();
+            let posts = std::mem::take(&mut self.posts);
+            Box::pin(close(Arc::clone(&self.session), posts))
+        });
+        // Nobody takes received messages any more, and their senders must not wait for that.
+        while let Poll::Ready(Some(_)) = self.received.poll_recv(cx) {}
+        closing.as_mut().poll(cx)
     }
 
     fn keeps_calls(&self) -> bool {
@@ -168,19 +158,13 @@ impl Transport for ClientTransport {
     }
 
     fn forget(&mut self, id: &RequestId) {
-        self.open_calls.forget(id);
+        match self.calls.remove(id) {
+            Some(token) => token.cancel(),
+            None => drop(self.gone.insert(id.clone())),
+        }
     }
 
     fn remote(&self) -> Option<String> {
         Some(self.session.origin.authority().to_owned())
-    }
-}
-
-impl Drop for ClientTransport {
-    fn drop(&mut self) {
-        self.listener.abort();
-        if let Some(posts) = &self.posts {
-            posts.abort();
-        }
     }
 }

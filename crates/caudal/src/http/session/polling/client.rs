@@ -1,30 +1,25 @@
 //! The client's side: one poll after the other.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use caudal_core::CloseReason;
-use http::{HeaderName, HeaderValue};
-use tokio::time::{Instant, timeout};
+use http::{HeaderValue, Request};
+use tokio::time::Instant;
 
 use super::page::{Cut, Page};
 use crate::config::Config;
 use crate::endpoint::Target;
-use crate::http::ClientOptions;
-use crate::http::client::pool::Answer;
+use crate::http::client::pool::PooledResponse;
 use crate::http::session::client::{
-    ClientSession, ClientTransport, FrameSender, GetError, Retry, SessionEnd, pass_on, pass_over,
+    ClientSession, ClientTransport, GetError, Inbound, MessageSource, PREFER, Retry, SessionEnd,
+    listen,
 };
+use crate::http::{Body, ClientOptions};
 use crate::transport::Transport;
 
 const JSON: &str = "application/json";
-const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// Time that the server is asked to wait for a message.
 const WAIT: &str = "wait=25";
-/// Time after which a response counts as lost.
-const LOST: Duration = Duration::from_secs(45);
 /// Time within which an empty response shows that the server does not wait.
 const AT_ONCE: Duration = Duration::from_secs(1);
 /// Pause after a response of a server that does not wait.
@@ -42,95 +37,77 @@ pub(crate) async fn connect(
         let text = "the server has opened no session";
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
-    let first = match opened {
-        Some(answer) => {
-            let unreadable =
-                |error: GetError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
-            Some(read(&session, answer).await.map_err(unreadable)?)
-        }
-        None => None,
-    };
-    let polled = Arc::clone(&session);
-    let transport = ClientTransport::start(session, |frames| async move {
-        let poller = Poller {
-            session: polled,
-            frames,
+    let transport = ClientTransport::start(session, |inbound| {
+        let polls = Polls {
+            inbound,
             cursor: 0,
+            asked: Instant::now(),
         };
-        poller.run(first).await
+        listen(polls, opened)
     });
     Ok(Box::new(transport))
 }
 
-struct Poller {
-    session: Arc<ClientSession>,
-    frames: FrameSender,
+/// Messages of one poll after the other.
+struct Polls {
+    inbound: Inbound,
     /// Number of the last message.
     cursor: u64,
+    /// Time of the last poll.
+    asked: Instant,
 }
 
-impl Poller {
-    /// Polls until the session ends; `None` if the server takes no polls.
-    async fn run(mut self, first: Option<(Bytes, bool)>) -> Option<CloseReason> {
-        let mut retry = Retry::new();
-        let mut polled = match first {
-            None => {
-                self.session.identified().await;
-                Ok(())
-            }
-            Some((first, is_whole)) => self.take(&first, is_whole).await.map(drop),
-        };
-        loop {
-            match polled {
-                Ok(()) => retry.succeeded(),
-                Err(GetError::Unsupported) => return None,
-                Err(GetError::Ended(end)) => return Some(end.into()),
-                Err(GetError::Failed { why, is_refused }) => {
-                    retry.tried(is_refused);
-                    if !retry.wait().await {
-                        return Some(SessionEnd::Broken(why).into());
-                    }
-                }
-            }
-            polled = self.poll().await;
-        }
+impl MessageSource for Polls {
+    fn session(&self) -> &ClientSession {
+        &self.inbound.session
     }
 
-    async fn poll(&mut self) -> Result<(), GetError> {
+    fn request(&mut self) -> Request<Body> {
+        self.asked = Instant::now();
         let query = format!("cursor={}", self.cursor);
-        let mut request = self.session.get_request(JSON, Some(&query));
+        let mut request = self.session().get_request(JSON, Some(&query));
         let headers = request.headers_mut();
         headers.insert(PREFER, HeaderValue::from_static(WAIT));
-        let begun = Instant::now();
-        let late = |_| GetError::failed("no answer came in time");
-        let got = timeout(LOST, self.session.get(request)).await;
-        let has_new = match got.map_err(late)?? {
-            Some(answer) => {
-                self.session.set_listening(true);
-                let text = timeout(LOST, read(&self.session, answer)).await;
-                let (text, is_whole) = text.map_err(late)??;
-                self.take(&text, is_whole).await?
-            }
+        request
+    }
+
+    async fn read(
+        &mut self,
+        response: Option<PooledResponse>,
+        _: &mut Retry,
+    ) -> Result<(), GetError> {
+        let has_new = match response {
+            Some(response) => self.read_page(response).await?,
             None => false,
         };
-        if !has_new && begun.elapsed() < AT_ONCE {
+        if !has_new && self.asked.elapsed() < AT_ONCE {
             tokio::time::sleep(PAUSE).await;
         }
         Ok(())
     }
+}
 
-    /// Passes on new messages of a response; returns true if there are any. If it is not
-    /// whole, its last message must be larger than allowed.
-    async fn take(&mut self, text: &Bytes, is_whole: bool) -> Result<bool, GetError> {
+impl Polls {
+    /// Passes on the new messages of a response; returns true if there are any.
+    async fn read_page(&mut self, response: PooledResponse) -> Result<bool, GetError> {
+        let max_message = self.session().policy.max_message;
+        // A server of ours adds no message to 1 MiB of them, but the last one may be as large
+        // as allowed.
+        let limit = max_message.saturating_add((1 << 20) + (64 << 10));
+        let read = self.session().unless_silent(response.read_up_to(limit));
+        let Some(Ok((text, is_whole))) = read.await else {
+            return Err(GetError::failed("the response broke off"));
+        };
         let (page, cut) = match is_whole {
             true => {
-                let page = serde_json::from_slice::<Page<'_>>(text);
+                let page = serde_json::from_slice::<Page<'_>>(&text);
                 let page = page.map_err(|error| SessionEnd::Broken(error.to_string()))?;
                 (page, None)
             }
             false => {
-                let cut = Cut::of(text).filter(|cut| cut.last.len() > self.max_message());
-                let too_large = || SessionEnd::Broken("an answer is too large".to_owned());
+                // Its last message must be larger than allowed.
+                let cut = Cut::of(&text).filter(|cut| cut.last.len() > max_message);
+                let too_large = || SessionEnd::Broken("a response is too large".to_owned());
                 let Cut { page, last } = cut.ok_or_else(too_large)?;
                 (page, Some(last))
             }
@@ -139,17 +116,13 @@ impl Poller {
         let new = self.count_new(page.cursor, count)?;
         for message in page.messages.iter().skip(count - new) {
             let message = text.slice_ref(message.get().as_bytes());
-            pass_on(&self.session, &self.frames, message).await;
+            self.inbound.message(message).await;
         }
         if let (Some(last), 1..) = (cut, new) {
-            pass_over(&self.session, &self.frames, last).await;
+            self.inbound.too_large(last).await;
         }
         self.cursor = self.cursor.max(page.cursor);
         Ok(new > 0)
-    }
-
-    fn max_message(&self) -> usize {
-        self.session.policy.max_message
     }
 
     /// Returns how many of the messages are new: the last one has the number of the cursor.
@@ -161,13 +134,4 @@ impl Poller {
         }
         Ok(usize::try_from(above).unwrap_or_default())
     }
-}
-
-/// Reads as much of a response as is allowed; returns true with one that is whole. A server
-/// of ours adds no message to 1 MiB of them, but the last one may be as large as allowed.
-async fn read(session: &ClientSession, answer: Answer) -> Result<(Bytes, bool), GetError> {
-    let limit = session.policy.max_message;
-    let limit = limit.saturating_add((1 << 20) + (64 << 10));
-    let broken = |_| GetError::failed("the answer broke off");
-    answer.read_up_to(limit).await.map_err(broken)
 }

@@ -16,10 +16,6 @@ use crate::http::session::reader::{PageSize, Reader};
 use crate::http::session::session::SessionHandle;
 use crate::http::{Body, JSON, json, plain, with_type};
 
-/// Maximum number of messages in a response.
-const MAX_MESSAGES: usize = 100;
-/// Size of a response after which no further message is added, in bytes.
-const FULL: usize = 1 << 20;
 /// Time that a response waits for more messages while requests run, when the server stops.
 const HOLD: Duration = Duration::from_millis(50);
 /// End of a page.
@@ -29,9 +25,8 @@ const TAIL: &[u8] = b"]}";
 pub(crate) fn begin(session: &SessionHandle) -> Response<Body> {
     // From now on messages wait to be acknowledged.
     drop(session.outbox().attach(Retention::UntilAcknowledged, None));
-    let mut text = BytesMut::from(head(0).as_bytes());
-    text.extend_from_slice(TAIL);
-    uncached(json(StatusCode::OK, text.freeze()))
+    let empty = Bytes::from_static(br#"{"cursor":0,"messages":[]}"#);
+    uncached(json(StatusCode::OK, empty))
 }
 
 /// Acknowledges messages up to `cursor`, and waits for more.
@@ -46,14 +41,14 @@ pub(crate) async fn poll(
     reader.resume_after(cursor);
     let messages = async {
         let has_any = |page: &PageSize| page.count > 0;
-        reader.page_until(MAX_MESSAGES, FULL, has_any).await;
+        reader.page_until(has_any).await;
         if stop.is_cancelled() {
             hold(&reader, &session).await;
         }
     };
     // Messages that are there when the time is up are sent.
     let _ = tokio::time::timeout(wait, messages).await;
-    let page = reader.page(MAX_MESSAGES, FULL);
+    let page = reader.page();
     match page.count {
         0 if reader.is_last() => uncached(plain(StatusCode::GONE, "the session has ended\n")),
         0 => uncached(no_content()),
@@ -67,11 +62,11 @@ pub(crate) async fn poll(
 async fn hold(reader: &Reader, session: &SessionHandle) {
     let is_urgent = |_: &PageSize| session.has_pending();
     tokio::select! {
-        () = reader.page_until(MAX_MESSAGES, FULL, is_urgent) => return,
+        () = reader.page_until(is_urgent) => return,
         () = tokio::time::sleep(HOLD) => {}
     }
     if !session.is_busy() {
-        reader.page_until(MAX_MESSAGES, FULL, is_urgent).await;
+        reader.page_until(is_urgent).await;
     }
 }
 

@@ -1,24 +1,21 @@
 //! The client's side: events, and a new stream when one breaks.
 
-use std::future::Future;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
-use caudal_core::CloseReason;
-use http::HeaderValue;
+use http::{HeaderValue, Request};
 use tokio::time::Instant;
 
 use super::event::EventId;
 use crate::config::Config;
 use crate::endpoint::Target;
-use crate::http::ClientOptions;
-use crate::http::client::answer::is_events;
-use crate::http::client::events::{Event, Parser, TooLong};
-use crate::http::client::pool::Answer;
+use crate::http::client::events::{Event, Parser};
+use crate::http::client::pool::PooledResponse;
+use crate::http::client::response::is_events;
 use crate::http::session::client::{
-    ClientSession, ClientTransport, FrameSender, GetError, Retry, SessionEnd, pass_on, pass_over,
+    ClientSession, ClientTransport, GetError, Inbound, MessageSource, Retry, SessionEnd, listen,
 };
+use crate::http::{Body, ClientOptions};
 use crate::transport::Transport;
 
 const EVENTS: &str = "text/event-stream";
@@ -26,9 +23,6 @@ const NO_EVENTS: &str = "the server does not answer with events";
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Id of the event before the first message.
 const NOTHING_YET: &str = "0";
-/// Time after which a stream that says nothing counts as dead: a server of ours is never
-/// silent for so long.
-const SILENCE: Duration = Duration::from_secs(60);
 /// Time after which a stream counts as one that works.
 const LASTING: Duration = Duration::from_secs(5);
 
@@ -40,9 +34,8 @@ pub(crate) async fn connect(
 ) -> io::Result<Box<dyn Transport>> {
     let session = ClientSession::new(target, options, config)?;
     let opened = session.open(EVENTS).await?;
-    if opened
-        .as_ref()
-        .is_some_and(|answer| !is_events(&answer.headers))
+    if let Some(response) = &opened
+        && !is_events(&response.headers)
     {
         return Err(io::Error::new(io::ErrorKind::InvalidData, NO_EVENTS));
     }
@@ -51,116 +44,80 @@ pub(crate) async fn connect(
     // refuse an id that they never gave.
     let numbers = opened.is_some() && session.is_identified();
     let last = numbers.then(|| NOTHING_YET.to_owned());
-    let listened = Arc::clone(&session);
-    let transport = ClientTransport::start(session, |frames| async move {
-        let listener = EventListener {
-            session: listened,
-            frames,
+    let transport = ClientTransport::start(session, |inbound| {
+        let events = Events {
+            inbound,
             last,
             number: 0,
-            retry: Retry::new(),
         };
-        listener.run(opened).await
+        listen(events, opened)
     });
     Ok(Box::new(transport))
 }
 
-struct EventListener {
-    session: Arc<ClientSession>,
-    frames: FrameSender,
+/// Events of one stream after the other.
+struct Events {
+    inbound: Inbound,
     /// Id of the last event.
     last: Option<String>,
     /// Number in it, if the server is one of ours.
     number: u64,
-    retry: Retry,
 }
 
-impl EventListener {
-    /// Listens until the session ends; `None` if the server has no event stream.
-    async fn run(mut self, mut stream: Option<Answer>) -> Option<CloseReason> {
-        if stream.is_none() {
-            self.session.identified().await;
-        }
-        let mut why = "the stream ended".to_owned();
-        let mut first = stream.is_none();
-        loop {
-            if let Some(answer) = stream.take() {
-                let begun = Instant::now();
-                match self.listen(answer).await {
-                    Ok(broken) => why = broken,
-                    Err(end) => return Some(end.into()),
-                }
-                // A proxy may end a silent stream; that is no failure.
-                if begun.elapsed() >= LASTING {
-                    self.retry.succeeded();
-                }
-            }
-            if !std::mem::take(&mut first) && !self.retry.wait().await {
-                return Some(SessionEnd::Broken(why).into());
-            }
-            let got = self.get().await;
-            self.session.set_listening(got.is_ok());
-            let mut is_refused = false;
-            match got {
-                Ok(Some(answer)) if is_events(&answer.headers) => stream = Some(answer),
-                Ok(Some(_)) => why = NO_EVENTS.to_owned(),
-                Ok(None) => why = "the server has ended the stream".to_owned(),
-                Err(GetError::Failed {
-                    why: failed,
-                    is_refused: refused,
-                }) => (why, is_refused) = (failed, refused),
-                Err(GetError::Unsupported) => return None,
-                Err(GetError::Ended(end)) => return Some(end.into()),
-            }
-            self.retry.tried(is_refused);
-        }
+impl MessageSource for Events {
+    fn session(&self) -> &ClientSession {
+        &self.inbound.session
     }
 
-    async fn get(&self) -> Result<Option<Answer>, GetError> {
-        let mut request = self.session.get_request(EVENTS, None);
+    fn request(&mut self) -> Request<Body> {
+        let mut request = self.session().get_request(EVENTS, None);
         let last = self.last.as_deref().map(HeaderValue::from_str);
         if let Some(Ok(last)) = last {
             request.headers_mut().insert(LAST_EVENT_ID, last);
         }
-        let late = || GetError::failed("no answer came in time");
-        self.unless_silent(self.session.get(request))
-            .await
-            .ok_or_else(late)?
+        request
     }
 
-    /// Waits for work of a server of ours no longer than it may be silent. Others may send
-    /// the head of a response with the first event.
-    async fn unless_silent<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        match self.session.is_foreign() {
-            true => Some(work.await),
-            false => tokio::time::timeout(SILENCE, work).await.ok(),
+    /// Listens to one stream until it breaks.
+    async fn read(
+        &mut self,
+        response: Option<PooledResponse>,
+        retry: &mut Retry,
+    ) -> Result<(), GetError> {
+        let Some(mut response) = response else {
+            return Err(GetError::failed("the server has ended the stream"));
+        };
+        if !is_events(&response.headers) {
+            return Err(GetError::failed(NO_EVENTS));
         }
-    }
-
-    /// Listens to one stream until it breaks, and returns how it did.
-    async fn listen(&mut self, mut answer: Answer) -> Result<String, SessionEnd> {
-        let mut parser = Parser::new(self.session.policy.max_message);
-        loop {
-            let mut piece = match self.unless_silent(answer.piece()).await {
+        let (begun, mut parser) = (
+            Instant::now(),
+            Parser::new(self.session().policy.max_message),
+        );
+        let why = loop {
+            let mut piece = match self.session().unless_silent(response.piece()).await {
                 Some(Some(Ok(piece))) => piece,
-                Some(Some(Err(error))) => return Ok(error.to_string()),
-                Some(None) => return Ok("the stream ended".to_owned()),
-                None => return Ok("the server was silent for too long".to_owned()),
+                Some(Some(Err(error))) => break error.to_string(),
+                Some(None) => break "the stream ended".to_owned(),
+                None => break "the server was silent for too long".to_owned(),
             };
-            loop {
-                match parser.next(&mut piece) {
-                    Ok(Some(event)) => self.take(event).await?,
-                    Ok(None) => break,
-                    Err(error) => self.pass_over(&error).await,
-                }
+            while let Some(event) = parser.next(&mut piece) {
+                self.take(event, retry).await?;
             }
-            if let Some(retry) = parser.retry() {
-                self.retry.begin_with(retry);
+            if let Some(milliseconds) = parser.retry() {
+                retry.begin_with(milliseconds);
             }
+        };
+        // A proxy may end a silent stream; that is no failure.
+        if begun.elapsed() >= LASTING {
+            retry.succeeded();
         }
+        Err(GetError::failed(why))
     }
+}
 
-    async fn take(&mut self, event: Event) -> Result<(), SessionEnd> {
+impl Events {
+    async fn take(&mut self, event: Event, retry: &mut Retry) -> Result<(), SessionEnd> {
         match &*event.name {
             "gap" => return Err(SessionEnd::Missed(missed(&event.data))),
             "end" => return Err(SessionEnd::ByServer),
@@ -168,26 +125,23 @@ impl EventListener {
         }
         let is_known = event.id.as_deref().is_some_and(|id| !self.is_new(id));
         self.last = event.id.or(self.last.take());
-        // Only an event that was not heard before shows that the stream works.
-        if is_known || event.data.is_empty() || !matches!(&*event.name, "" | "message") {
+        // Only an event that was not received before shows that the stream works.
+        if is_known || !matches!(&*event.name, "" | "message") {
             return Ok(());
         }
-        self.retry.succeeded();
-        pass_on(&self.session, &self.frames, event.data).await;
+        if event.is_cut {
+            self.inbound.too_large(&event.data).await;
+        } else if !event.data.is_empty() {
+            retry.succeeded();
+            self.inbound.message(event.data).await;
+        }
         Ok(())
     }
 
-    /// Passes over an event that is too long; its id is taken at its end.
-    async fn pass_over(&self, event: &TooLong) {
-        if matches!(&*event.name, "" | "message") {
-            pass_over(&self.session, &self.frames, &event.head).await;
-        }
-    }
-
-    /// Returns true if an event was not received before. Ids of other servers are no
+    /// Returns true if an event was not received before. Ids of foreign servers are no
     /// numbers, or not in order.
     fn is_new(&mut self, id: &str) -> bool {
-        let Some(id) = EventId::parse(id).filter(|_| !self.session.is_foreign()) else {
+        let Some(id) = EventId::parse(id).filter(|_| !self.session().is_foreign()) else {
             return true;
         };
         let is_new = id.number > self.number;

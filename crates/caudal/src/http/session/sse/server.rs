@@ -19,8 +19,8 @@ use crate::http::session::session::SessionHandle;
 use crate::http::session::within;
 use crate::http::{Body, Options, with_type};
 
-/// Opens the stream of a new session. `is_lost` tells the client, which comes from another
-/// session, that it has missed an unknown number of messages.
+/// Opens the stream of a new session. If `is_lost`, the client comes from another session, and
+/// its stream says that an unknown number of messages is missing.
 pub(crate) fn begin(session: SessionHandle, is_lost: bool, options: &Options) -> Response<Body> {
     let mut head = BytesMut::from(RETRY);
     let id = EventId {
@@ -35,8 +35,8 @@ pub(crate) fn begin(session: SessionHandle, is_lost: bool, options: &Options) ->
     event_stream(session, true, reader, head, options)
 }
 
-/// Opens a stream with what comes after the client's last event. `names_session` puts the
-/// session into every event id, for a client that can tell only that when it comes back.
+/// Opens a stream with the messages after the client's last event. `names_session` puts the
+/// session into every event id, for a client that sends only that id when it comes back.
 pub(crate) fn resume(
     session: SessionHandle,
     names_session: bool,
@@ -115,7 +115,7 @@ struct EventStream {
     head: BytesMut,
     /// None at the end.
     reader: Option<Reader>,
-    keep_alive: Duration,
+    keep_alive: Option<Duration>,
     session: SessionHandle,
     names_session: bool,
 }
@@ -160,7 +160,7 @@ struct ReplyStream {
     pending: Option<PendingPost>,
     /// Reads the server's other messages, while no GET does.
     reader: Option<Reader>,
-    keep_alive: Duration,
+    keep_alive: Option<Duration>,
     session: SessionHandle,
 }
 

@@ -1,7 +1,6 @@
 //! The client's side: its messages go by POST, and the server's come to a [`Receiver`].
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use caudal_core::CloseReason;
@@ -11,9 +10,7 @@ use super::receiver::Subscription;
 use crate::config::Config;
 use crate::endpoint::Target;
 use crate::http::ClientOptions;
-use crate::http::session::client::{
-    ClientSession, ClientTransport, FrameSender, SessionEnd, pass_on, pass_over,
-};
+use crate::http::session::client::{ClientSession, ClientTransport, Inbound, SessionEnd};
 use crate::transport::Transport;
 
 /// Minimum time between two requests that keep a session, whatever its server wants.
@@ -28,8 +25,8 @@ pub(crate) async fn connect(
 ) -> io::Result<Box<dyn Transport>> {
     let subscription = receiver.subscribe(config)?;
     let session = ClientSession::new(target, options, config)?;
-    let answer = session.open_with(subscription.request()).await?;
-    let timeout = match subscription.begin(&answer) {
+    let response = session.open_with(subscription.request()).await?;
+    let timeout = match subscription.begin(&response) {
         Ok(timeout) => timeout,
         Err(error) => {
             // The server has opened it, and would keep it.
@@ -37,42 +34,33 @@ pub(crate) async fn connect(
             return Err(error);
         }
     };
-    let (stays, listens) = (Arc::clone(&session), Arc::clone(&session));
-    let transport = ClientTransport::start(session, move |frames| async move {
+    let transport = ClientTransport::start(session, move |inbound| async move {
         tokio::select! {
-            reason = listen(subscription, frames, &listens) => Some(reason),
-            ended = stays.keep(interval(timeout)) => Some(ended.into()),
+            reason = listen(subscription, &inbound) => Some(reason),
+            ended = inbound.session.keep(timeout.map(interval)) => Some(ended.into()),
         }
     });
     Ok(Box::new(transport))
 }
 
-/// Returns the time between two requests that keep a session with this timeout; zero is
-/// for ever.
+/// Returns the time between two requests that keep a session with this timeout.
 fn interval(timeout: Duration) -> Duration {
-    match timeout.is_zero() {
-        true => Duration::ZERO,
-        false => (timeout / 3).max(MIN_INTERVAL),
-    }
+    (timeout / 3).max(MIN_INTERVAL)
 }
 
 /// Passes on messages that are delivered, until there is no receiver any more.
-async fn listen(
-    mut subscription: Subscription,
-    frames: FrameSender,
-    session: &ClientSession,
-) -> CloseReason {
+async fn listen(mut subscription: Subscription, inbound: &Inbound) -> CloseReason {
     while let Some(delivered) = subscription.next().await {
         let message = delivered.text;
         if delivered.is_cut {
-            pass_over(session, &frames, &message).await;
+            inbound.too_large(&message).await;
             continue;
         }
         // The last one is empty.
         if message.is_empty() {
             return SessionEnd::ByServer.into();
         }
-        pass_on(session, &frames, message).await;
+        inbound.message(message).await;
     }
     CloseReason::failed(ReceiverGone)
 }
@@ -89,7 +77,6 @@ mod tests {
     #[test]
     fn a_server_cannot_make_a_client_say_that_it_is_there_without_a_pause() {
         for (timeout, interval_in_ms) in [
-            (Duration::ZERO, 0),
             (Duration::from_nanos(1), 100),
             (Duration::from_millis(1), 100),
             (Duration::from_millis(300), 100),

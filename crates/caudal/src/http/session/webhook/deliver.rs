@@ -1,5 +1,6 @@
 //! Delivery: one message after the other, each until it is accepted.
 
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -11,13 +12,13 @@ use http::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use http::{Request, StatusCode};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::register::Registration;
 use super::sign::{ID, SIGNATURE, TIMESTAMP};
-use super::target::TargetError;
 use crate::endpoint::Target;
-use crate::http::{Body, ClientOptions, Socket, dial_at, read};
+use crate::http::{Body, ClientOptions, Shares, Socket, dial_at, read};
 use crate::peer::Backoff;
 
 /// Delays between the attempts to deliver one message. The first attempt has none before
@@ -42,22 +43,9 @@ const MAX_BODY: usize = 4 << 10;
 const BODY_TIME: Duration = Duration::from_secs(1);
 const AGENT: &str = concat!("caudal/", env!("CARGO_PKG_VERSION"));
 
-/// Reason why an attempt failed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DeliveryError {
-    #[error("the receiver may not be called")]
-    Target(#[from] TargetError),
-    #[error("the receiver cannot be reached")]
-    Dial(#[source] io::Error),
-    #[error("the receiver did not answer")]
-    Http(#[from] hyper::Error),
-    #[error("the receiver answered {0}")]
-    Status(StatusCode),
-    #[error("the receiver took too long")]
-    TimedOut,
-    #[error("the request cannot be written")]
-    Request(#[from] http::Error),
-}
+/// A receiver that has not accepted a message, in whatever attempts.
+#[derive(Debug)]
+pub(super) struct GivenUp;
 
 /// Client of one receiver.
 pub(super) struct WebhookClient<'a> {
@@ -87,40 +75,41 @@ impl<'a> WebhookClient<'a> {
     ///
     /// # Cancel safety
     /// The message may have arrived. It has the same id when it is delivered again.
-    pub(super) async fn deliver(
-        &mut self,
-        number: u64,
-        message: &Bytes,
-    ) -> Result<(), DeliveryError> {
-        let mut delays = BACKOFF.delays();
+    pub(super) async fn deliver(&mut self, number: u64, message: &Bytes) -> Result<(), GivenUp> {
+        let (mut delays, mut is_gone) = (BACKOFF.delays(), false);
         loop {
-            let tried = timeout(ATTEMPT, self.attempt(number, message)).await;
-            let error = match tried.unwrap_or(Err(DeliveryError::TimedOut)) {
-                Ok(status) if status.is_success() => return Ok(()),
-                Ok(status) => DeliveryError::Status(status),
-                Err(error) => error,
+            let error = match timeout(ATTEMPT, self.attempt(number, message)).await {
+                Ok(Ok(status)) if status.is_success() => return Ok(()),
+                Ok(Ok(status)) => {
+                    is_gone = status == StatusCode::GONE;
+                    format!("the receiver answered {status}")
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(late) => late.to_string(),
             };
-            let is_gone = matches!(error, DeliveryError::Status(StatusCode::GONE));
             let Some(delay) = delays.next().filter(|_| !is_gone) else {
                 let host = self.to.url.target().authority;
-                tracing::warn!(target: "caudal", %error, host, number, "a webhook was given up");
-                return Err(error);
+                tracing::warn!(target: "caudal", error, host, number, "a webhook was given up");
+                return Err(GivenUp);
             };
-            tracing::debug!(target: "caudal", %error, number, ?delay, "a webhook is tried again");
+            tracing::debug!(target: "caudal", error, number, ?delay, "a webhook is tried again");
             sleep(delay).await;
         }
     }
 
-    async fn attempt(&mut self, number: u64, message: &Bytes) -> Result<StatusCode, DeliveryError> {
-        // A connection may have been closed while it waited, which tells nothing about
-        // the receiver.
-        if let Some(connection) = self.connection.take().filter(|open| !open.is_closed())
+    async fn attempt(&mut self, number: u64, message: &Bytes) -> io::Result<StatusCode> {
+        // An idle connection may have been closed, which is no failure of the receiver.
+        if let Some(connection) = self
+            .connection
+            .take()
+            .filter(|open| !open.sender.is_closed())
             && let Ok(status) = self.send(connection, number, message).await
         {
             return Ok(status);
         }
         let connection = WebhookConnection::open(self.to).await?;
-        self.send(connection, number, message).await
+        let sent = self.send(connection, number, message).await;
+        sent.map_err(io::Error::other)
     }
 
     /// Sends a request, and keeps the connection if it can be used again.
@@ -129,17 +118,19 @@ impl<'a> WebhookClient<'a> {
         mut connection: WebhookConnection,
         number: u64,
         message: &Bytes,
-    ) -> Result<StatusCode, DeliveryError> {
+    ) -> Result<StatusCode, Box<dyn Error + Send + Sync>> {
         connection.sender.ready().await?;
         let request = self.to.request(number, message)?;
         let response = connection.sender.send_request(request).await?;
         let status = response.status();
-        if read(response.into_body(), MAX_BODY, BODY_TIME)
-            .await
-            .is_ok()
-        {
-            self.connection = Some(connection);
-        }
+        let rest = read(
+            response.into_body(),
+            MAX_BODY,
+            Some(BODY_TIME),
+            Shares::default(),
+        )
+        .await;
+        self.connection = rest.is_ok().then_some(connection);
         Ok(status)
     }
 }
@@ -163,53 +154,41 @@ impl Registration {
 /// Connection to a receiver.
 struct WebhookConnection {
     sender: http1::SendRequest<Body>,
-    task: tokio::task::JoinHandle<()>,
+    /// Drives the connection, until this is dropped.
+    _driver: JoinSet<()>,
 }
 
 impl WebhookConnection {
     /// Looks the receiver up, checks its addresses, and connects to just these.
-    async fn open(to: &Registration) -> Result<Self, DeliveryError> {
-        let addresses = to.url.resolve(&to.lookup, to.allow_private).await?;
-        let socket = dial_any(&addresses, &to.url.target(), &to.client).await;
-        let socket = TokioIo::new(socket.map_err(DeliveryError::Dial)?);
+    async fn open(to: &Registration) -> io::Result<Self> {
+        let addresses = to.url.resolve(&to.lookup, to.allow_private).await;
+        let addresses = addresses.map_err(io::Error::other)?;
+        let socket = dial_any(&addresses, &to.url.target(), &to.client).await?;
         let mut builder = http1::Builder::new();
         builder.max_buf_size(MAX_HEAD);
-        let (sender, connection) = builder.handshake(socket).await?;
-        let task = tokio::spawn(async move {
-            // An error reaches the request that waits, too.
-            let _ = connection.await;
-        });
-        Ok(Self { sender, task })
-    }
-
-    fn is_closed(&self) -> bool {
-        self.sender.is_closed()
+        let opened = builder.handshake(TokioIo::new(socket)).await;
+        let (sender, connection) = opened.map_err(io::Error::other)?;
+        // An error reaches the request that waits, too.
+        let driver = async move { drop(connection.await) };
+        let _driver = JoinSet::from_iter([driver]);
+        Ok(Self { sender, _driver })
     }
 }
 
-impl Drop for WebhookConnection {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// Connects to one of these addresses, in turn. One that does not answer leaves a part of
-/// the time to the others.
+/// Connects to one of these addresses, in turn. Each has its share of the time.
 async fn dial_any(
     addresses: &[SocketAddr],
     target: &Target<'_>,
     options: &ClientOptions,
 ) -> io::Result<Socket> {
     let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-    let time = (ATTEMPT / count.saturating_add(1)).max(MIN_DIAL);
+    let time = (ATTEMPT / count.max(1)).max(MIN_DIAL);
     let mut failed = io::ErrorKind::NotFound.into();
-    for (place, address) in addresses.iter().enumerate() {
-        let is_last = place + 1 == addresses.len();
-        let limit = if is_last { ATTEMPT } else { time };
-        match timeout(limit, dial_at(*address, target, options)).await {
+    for address in addresses {
+        match timeout(time, dial_at(*address, target, options)).await {
             Ok(Ok(socket)) => return Ok(socket),
             Ok(Err(error)) => failed = error,
-            Err(_) => failed = io::ErrorKind::TimedOut.into(),
+            Err(late) => failed = late.into(),
         }
     }
     Err(failed)
@@ -240,8 +219,8 @@ mod tests {
             let mut to = to.unwrap();
             to.allow_private = false;
             let attempt = WebhookClient::new(&to).attempt(1, &Bytes::new()).await;
-            let refused = matches!(attempt, Err(DeliveryError::Target(TargetError::Private)));
-            assert!(refused, "{host}: {attempt:?}");
+            let error = attempt.unwrap_err().to_string();
+            assert!(error.contains("not public"), "{host}: {error}");
         }
         let dialled = timeout(Duration::from_millis(20), listener.accept()).await;
         assert!(dialled.is_err());

@@ -52,9 +52,7 @@ impl Lookup {
     {
         let until = after(Instant::now(), TIMEOUT);
         let turn = timeout_at(until, Arc::clone(&self.0).acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else {
-            return Err(TargetError::Busy);
-        };
+        let turn = turn.ok().and_then(Result::ok).ok_or(TargetError::Busy)?;
         let looks = tokio::spawn(async move {
             let found = look.await;
             drop(turn);

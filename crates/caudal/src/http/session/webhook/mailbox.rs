@@ -1,20 +1,21 @@
 //! Deliveries on their way from the web server to the connection that they are for.
 
+use std::cmp::Ordering;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, Response, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, SetOnce, mpsc};
 use tokio::time::timeout;
 
 use super::sign::{ID, Key, SIGNATURE, Signed, TIMESTAMP, digits};
 use crate::config::Config;
-use crate::http::session::client::HEAD;
+use crate::http::has_json;
+use crate::http::session::client::MESSAGE_HEAD;
 use crate::http::session::within;
-use crate::http::{Body, has_json, plain};
 
 /// Time that a delivery waits for room, or for the secret.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,7 +28,7 @@ pub(super) type Secret = Arc<SetOnce<(Key, u64)>>;
 /// Deliveries of one session, checked and in order.
 pub(super) struct Mailbox {
     max_message: usize,
-    timeout: Duration,
+    timeout: Option<Duration>,
     /// Bytes that may wait to be handled.
     room: Arc<Semaphore>,
     max_room: usize,
@@ -47,27 +48,15 @@ pub(super) struct DeliveredMessage {
     _room: OwnedSemaphorePermit,
 }
 
-/// Reason why a delivery is not accepted: the status, and a text for a person.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal(StatusCode, &'static str);
+/// Status and text of the response that refuses a delivery.
+pub(super) type Refusal = (StatusCode, &'static str);
 
-impl Refusal {
-    pub(super) const UNKNOWN_SESSION: Self =
-        Self(StatusCode::NOT_FOUND, "no session waits for this\n");
-    const NOT_JSON: Self = Self(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "send JSON, with `Content-Type: application/json`\n",
-    );
-    const SLOW_BODY: Self = Self(StatusCode::REQUEST_TIMEOUT, "the body took too long\n");
-    const BROKEN_BODY: Self = Self(StatusCode::BAD_REQUEST, "the body could not be read\n");
-    const UNAUTHORIZED: Self = Self(
-        StatusCode::UNAUTHORIZED,
-        "the signature or its time is not right\n",
-    );
-    const BAD_ID: Self = Self(StatusCode::BAD_REQUEST, "the id has no number\n");
-    const OUT_OF_ORDER: Self = Self(StatusCode::CONFLICT, "a message before this is missing\n");
-    const BUSY: Self = Self(StatusCode::SERVICE_UNAVAILABLE, "try again later\n");
-}
+pub(super) const UNKNOWN_SESSION: Refusal = (StatusCode::NOT_FOUND, "no session waits for this\n");
+const UNAUTHORIZED: Refusal = (
+    StatusCode::UNAUTHORIZED,
+    "the signature or its time is not right\n",
+);
+const BUSY: Refusal = (StatusCode::SERVICE_UNAVAILABLE, "try again later\n");
 
 impl Mailbox {
     /// A mailbox, and where its messages come out.
@@ -76,7 +65,7 @@ impl Mailbox {
         secret: &Secret,
     ) -> (Self, mpsc::UnboundedReceiver<DeliveredMessage>) {
         let (accepted, messages) = mpsc::unbounded_channel();
-        let max_room = config.limits.queue.clamp(1, Semaphore::MAX_PERMITS);
+        let max_room = config.queue.clamp(1, Semaphore::MAX_PERMITS);
         let mailbox = Self {
             max_message: config.policy.max_message,
             timeout: config.message_timeout,
@@ -98,7 +87,7 @@ impl Mailbox {
     ) -> Result<(), Refusal> {
         tokio::select! {
             taken = self.take_while_open(headers, body, now) => taken,
-            () = self.accepted.closed() => Err(Refusal::UNKNOWN_SESSION),
+            () = self.accepted.closed() => Err(UNKNOWN_SESSION),
         }
     }
 
@@ -109,7 +98,10 @@ impl Mailbox {
         now: u64,
     ) -> Result<(), Refusal> {
         if !has_json(headers) {
-            return Err(Refusal::NOT_JSON);
+            return Err((
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "send JSON, with `Content-Type: application/json`\n",
+            ));
         }
         let signed = Signed {
             id: single(headers, &ID)?,
@@ -117,38 +109,46 @@ impl Mailbox {
             signatures: single(headers, &SIGNATURE)?,
         };
         let secret = timeout(PATIENCE, self.secret.wait()).await;
-        let (key, before) = secret.map_err(|_| Refusal::BUSY)?;
-        let mut body = pin!(body);
-        let read = self.read(body.as_mut(), key, &signed, now);
-        let (text, is_cut) = within(self.timeout, read)
-            .await
-            .ok_or(Refusal::SLOW_BODY)??;
-        let number = number(signed.id).ok_or(Refusal::BAD_ID)?;
-        let accept = async {
-            let mut last = self.last.lock().await;
-            let expected = (*last).max(*before) + 1;
-            if number < expected {
-                return Ok(());
+        let (key, before) = secret.map_err(|_| BUSY)?;
+        let body = pin!(body);
+        let read = within(self.timeout, self.read(body, key, &signed, now)).await;
+        let slow = (StatusCode::REQUEST_TIMEOUT, "the body took too long\n");
+        let (text, is_cut) = read.ok_or(slow)??;
+        let no_number = (StatusCode::BAD_REQUEST, "the id has no number\n");
+        let number = number(signed.id).ok_or(no_number)?;
+        let accept = self.accept(number, *before, text, is_cut);
+        timeout(PATIENCE, accept).await.unwrap_or(Err(BUSY))
+    }
+
+    /// Accepts the message of this number, if it is the next one after `before` and those
+    /// that were accepted. An earlier one was accepted before.
+    async fn accept(
+        &self,
+        number: u64,
+        before: u64,
+        text: Bytes,
+        is_cut: bool,
+    ) -> Result<(), Refusal> {
+        let mut last = self.last.lock().await;
+        match number.cmp(&((*last).max(before) + 1)) {
+            Ordering::Less => return Ok(()),
+            Ordering::Greater => {
+                return Err((StatusCode::CONFLICT, "a message before this is missing\n"));
             }
-            if number > expected {
-                return Err(Refusal::OUT_OF_ORDER);
-            }
-            let size = (text.len() + OVERHEAD).min(self.max_room);
-            let room = Arc::clone(&self.room);
-            let room = room.acquire_many_owned(u32::try_from(size).unwrap_or(u32::MAX));
-            let message = DeliveredMessage {
-                text,
-                is_cut,
-                _room: room.await.map_err(|_| Refusal::UNKNOWN_SESSION)?,
-            };
-            let sent = self.accepted.send(message);
-            sent.map_err(|_| Refusal::UNKNOWN_SESSION)?;
-            *last = number;
-            Ok(())
+            Ordering::Equal => {}
+        }
+        let size = (text.len() + OVERHEAD).min(self.max_room);
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(size).await;
+        let message = DeliveredMessage {
+            text,
+            is_cut,
+            _room: room.map_err(|_| UNKNOWN_SESSION)?,
         };
-        timeout(PATIENCE, accept)
-            .await
-            .unwrap_or(Err(Refusal::BUSY))
+        let sent = self.accepted.send(message);
+        sent.map_err(|_| UNKNOWN_SESSION)?;
+        *last = number;
+        Ok(())
     }
 
     /// Reads a body to its end, and checks the signature. A message that is too large would
@@ -164,25 +164,31 @@ impl Mailbox {
         let (mut text, mut is_cut) = (BytesMut::new(), false);
         let mut mac = key.begin(signed.id, signed.timestamp);
         while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-            let Ok(mut data) = frame.map_err(|_| Refusal::BROKEN_BODY)?.into_data() else {
+            let broken = (StatusCode::BAD_REQUEST, "the body could not be read\n");
+            let Ok(mut data) = frame.map_err(|_| broken)?.into_data() else {
                 continue;
             };
             while data.has_remaining() {
                 let piece = data.chunk();
                 mac.add(piece);
                 is_cut |= text.len() + piece.len() > self.max_message;
-                let limit = if is_cut { HEAD } else { self.max_message };
+                let limit = if is_cut {
+                    MESSAGE_HEAD
+                } else {
+                    self.max_message
+                };
                 let room = limit.saturating_sub(text.len());
                 text.extend_from_slice(piece.get(..room).unwrap_or(piece));
                 if is_cut {
-                    text.truncate(HEAD);
+                    text.truncate(MESSAGE_HEAD);
                 }
                 let size = piece.len();
                 data.advance(size);
             }
         }
-        let verified = signed.verify(now, &mac.finish());
-        verified.map_err(|_| Refusal::UNAUTHORIZED)?;
+        if !signed.is_valid(now, &mac.finish()) {
+            return Err(UNAUTHORIZED);
+        }
         // A copy, because the buffer may be larger than the text.
         Ok((Bytes::copy_from_slice(&text), is_cut))
     }
@@ -193,7 +199,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a [u8], Ref
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
         (Some(value), None) => Ok(value.as_bytes()),
-        _ => Err(Refusal::UNAUTHORIZED),
+        _ => Err(UNAUTHORIZED),
     }
 }
 
@@ -204,10 +210,4 @@ fn number(id: &[u8]) -> Option<u64> {
     let number = digits(parts.next()?)?;
     parts.next()?;
     Some(number)
-}
-
-impl From<Refusal> for Response<Body> {
-    fn from(Refusal(status, text): Refusal) -> Self {
-        plain(status, text)
-    }
 }

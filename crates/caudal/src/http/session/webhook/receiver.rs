@@ -14,15 +14,16 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::mailbox::{DeliveredMessage, Mailbox, Refusal, Secret};
-use super::register::random_name;
+use super::mailbox::{DeliveredMessage, Mailbox, Secret, UNKNOWN_SESSION};
 use super::sign::Key;
 use super::target::{HookUrl, UrlError};
 use crate::config::Config;
+use crate::http::session::{no_content, random_name};
 use crate::http::{Body, plain};
 use crate::router::handler::BoxFuture;
+use crate::sync::lock;
 
-/// Name in the query that tells the connection of a delivery.
+/// Name in the query that identifies the connection of a delivery.
 const QUERY: &str = "hook";
 
 /// Service to which servers deliver their messages, mounted into the application's own web
@@ -54,7 +55,7 @@ const QUERY: &str = "hook";
 /// | 408 | the body took longer than [`Config::message_timeout`] |
 /// | 409 | a message before it is missing |
 /// | 415 | it does not say that it is JSON |
-/// | 503 | more than [`Limits::queue`](crate::Limits::queue) bytes wait to be handled |
+/// | 503 | more than [`Config::queue`](crate::Config::queue) bytes wait to be handled |
 ///
 /// When the last clone of it is gone, its connections end.
 #[derive(Clone)]
@@ -69,9 +70,7 @@ struct ReceiverState {
 
 impl ReceiverState {
     fn mailboxes(&self) -> MutexGuard<'_, HashMap<String, Arc<Mailbox>>> {
-        self.mailboxes
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.mailboxes)
     }
 }
 
@@ -105,18 +104,15 @@ impl Receiver {
             response.headers_mut().insert(ALLOW, allow);
             return response;
         }
-        let Some(mailbox) = self.find(&head) else {
-            return Refusal::UNKNOWN_SESSION.into();
+        let taken = match self.find(&head) {
+            Some(mailbox) => mailbox.take(&head.headers, body, super::now()).await,
+            None => Err(UNKNOWN_SESSION),
         };
-        match mailbox.take(&head.headers, body, super::now()).await {
-            Ok(()) => {
-                let mut response = Response::new(Body::empty());
-                *response.status_mut() = StatusCode::NO_CONTENT;
-                response
-            }
-            Err(refusal) => {
-                tracing::debug!(target: "caudal", ?refusal, "a webhook was refused");
-                refusal.into()
+        match taken {
+            Ok(()) => no_content(),
+            Err((status, text)) => {
+                tracing::debug!(target: "caudal", text, "a webhook was refused");
+                plain(status, text)
             }
         }
     }
@@ -195,11 +191,11 @@ impl Subscription {
     }
 
     /// Reads the response to the `PUT`, for which deliveries wait. Returns the time after
-    /// which the session expires; zero is never.
+    /// which the session expires, if it does.
     ///
     /// # Errors
     /// It is not the response to a `PUT`.
-    pub(crate) fn begin(&self, response: &[u8]) -> io::Result<Duration> {
+    pub(crate) fn begin(&self, response: &[u8]) -> io::Result<Option<Duration>> {
         #[derive(serde::Deserialize)]
         struct RegistrationResponse {
             secret: String,
@@ -213,7 +209,8 @@ impl Subscription {
         let key = Key::parse(&response.secret).ok_or_else(unreadable)?;
         // There is one response.
         let _ = self.secret.set((key, response.cursor));
-        Ok(Duration::try_from_secs_f64(response.timeout).unwrap_or_default())
+        let timeout = Duration::try_from_secs_f64(response.timeout).ok();
+        Ok(timeout.filter(|timeout| !timeout.is_zero()))
     }
 
     /// Waits for the next message; `None` when the receiver is gone.
@@ -227,11 +224,5 @@ impl Drop for Subscription {
         if let Some(shared) = self.receiver.upgrade() {
             shared.mailboxes().remove(&self.name);
         }
-    }
-}
-
-impl fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
-use super::deliver::{DeliveryError, WebhookClient};
+use super::deliver::{GivenUp, WebhookClient};
 use super::register::{Registration, register};
 use crate::call::Caller;
 use crate::call::lone::LoneExchange;
@@ -22,8 +22,8 @@ use crate::http::{Body, Http, ReadError, has_json, json, not_json, plain};
 use crate::peer::Peer;
 use crate::server::group::ConnectionGroup;
 
-/// Maximum of a body that is read, in bytes: more than is accepted.
-const MAX_BODY: usize = 8 << 10;
+/// Maximum body of a `PUT`, in bytes.
+const MAX_BODY: usize = 4 << 10;
 /// Time for the last delivery of a session that has ended.
 const LAST_DELIVERY: Duration = Duration::from_secs(2);
 
@@ -54,9 +54,9 @@ impl Sessions {
         };
         let registration = match register(&body, options, &self.lookup).await {
             Ok(registration) => registration,
-            Err(error) => return plain(error.status(), format!("{error}\n")),
+            Err((status, text)) => return plain(status, text),
         };
-        let session = match session.map_or_else(|| self.open(http, caller, head), Ok) {
+        let session = match session.map_or_else(|| self.table.open(http, caller, head), Ok) {
             Ok(session) => session,
             Err(refused) => return *refused,
         };
@@ -75,11 +75,8 @@ impl Sessions {
                 () = replaced => return,
                 delivered = deliver(&held, &session, &mut reader, &registration) => delivered,
             };
-            if let Err(error) = delivered
-                && !reader.is_replaced()
-                && table.remove(&session.id)
-            {
-                tracing::debug!(target: "caudal", %error, "a session ends with its webhook");
+            if delivered.is_err() && !reader.is_replaced() && table.remove(&session.id) {
+                tracing::debug!(target: "caudal", "a session ends with its webhook");
                 session.end();
             }
         });
@@ -103,7 +100,7 @@ async fn deliver(
     session: &Session,
     reader: &mut Reader,
     to: &Registration,
-) -> Result<(), DeliveryError> {
+) -> Result<(), GivenUp> {
     let outbox = session.outbox();
     let mut delivery = pin!(async {
         let mut client = WebhookClient::new(to);

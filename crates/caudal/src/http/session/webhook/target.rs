@@ -140,10 +140,8 @@ impl fmt::Debug for HookUrl {
 pub(crate) enum TargetError {
     #[error("the host cannot be found")]
     Unknown(#[source] io::Error),
-    #[error("too many hosts are looked up")]
+    #[error("too many hosts are looked up; try again later")]
     Busy,
-    #[error("the host has no address")]
-    Nowhere,
     #[error("the host has an address that is not public")]
     Private,
 }
@@ -151,7 +149,7 @@ pub(crate) enum TargetError {
 /// Refuses all addresses if one of them is not public: they were chosen together.
 fn check(found: Vec<SocketAddr>, private: bool) -> Result<Vec<SocketAddr>, TargetError> {
     if found.is_empty() {
-        return Err(TargetError::Nowhere);
+        return Err(TargetError::Unknown(io::ErrorKind::NotFound.into()));
     }
     match private || found.iter().all(|address| is_public(address.ip())) {
         true => Ok(found),
@@ -174,7 +172,7 @@ const SPECIAL: [(Ipv4Addr, u32); 14] = [
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
     (Ipv4Addr::new(100, 64, 0, 0), 10),   // behind a carrier's NAT
     (Ipv4Addr::new(127, 0, 0, 0), 8),     // loopback
-    (Ipv4Addr::new(169, 254, 0, 0), 16),  // link-local; clouds tell secrets here
+    (Ipv4Addr::new(169, 254, 0, 0), 16),  // link-local; metadata of clouds, with secrets
     (Ipv4Addr::new(172, 16, 0, 0), 12),   // private
     (Ipv4Addr::new(192, 0, 0, 0), 24),    // protocol assignments
     (Ipv4Addr::new(192, 0, 2, 0), 24),    // documentation
@@ -270,7 +268,7 @@ mod tests {
             assert!(matches!(refused, Err(TargetError::Private)), "{mixed:?}");
             assert!(check(mixed, true).is_ok());
         }
-        assert!(matches!(check(vec![], true), Err(TargetError::Nowhere)));
+        assert!(matches!(check(vec![], true), Err(TargetError::Unknown(_))));
     }
 
     #[tokio::test]

@@ -78,7 +78,7 @@ fn read(bytes: &[u8]) -> Vec<Seen> {
 }
 
 /// A frame of a client. `first` has the opcode, and 0x80 if it is the last frame.
-fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
+pub(in crate::http::ws) fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = BytesMut::new();
     write_frame(&mut frame, Opcode::Continuation, payload, Some(MASK));
     frame[0] = first;
