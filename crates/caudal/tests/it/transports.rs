@@ -7,6 +7,7 @@
 )]
 
 use std::any::Any;
+#[cfg(unix)]
 use std::error::Error as _;
 use std::fmt::Write as _;
 use std::fs;
