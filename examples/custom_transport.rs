@@ -9,8 +9,8 @@ use std::io;
 use std::task::{Context as TaskContext, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use caudal::transport::{ReceiveError, Stream, Transport};
-use caudal::{CloseReason, Config, Context, Framing, Peer, Router};
+use caudal::transport::{ReceiveError, Stream, Transport, TransportInfo};
+use caudal::{CloseReason, Context, Framing, Peer, Router};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::PollSender;
@@ -63,13 +63,17 @@ impl Transport for Channel {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_close(&mut self, _: &mut TaskContext<'_>) -> Poll<Option<CloseReason>> {
+    fn poll_close(
+        &mut self,
+        _: &mut TaskContext<'_>,
+        _: &CloseReason,
+    ) -> Poll<Option<CloseReason>> {
         self.sender.close();
         Poll::Ready(None)
     }
 
-    fn remote(&self) -> Option<String> {
-        Some("channel".to_owned())
+    fn info(&self) -> TransportInfo {
+        TransportInfo::default().remote("channel".to_owned())
     }
 }
 
@@ -82,8 +86,7 @@ async fn connection(kind: &str) -> Result<[Box<dyn Transport>; 2], Box<dyn Error
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let here = TcpStream::connect(listener.local_addr()?).await?;
     let (there, _) = listener.accept().await?;
-    let limit = Config::default().policy.max_message;
-    let stream = |io| Stream::new(io, Framing::Line, limit).with_remote("tcp");
+    let stream = |io| Stream::new(io, Framing::Line).with_remote("tcp");
     Ok([Box::new(stream(here)), Box::new(stream(there))])
 }
 

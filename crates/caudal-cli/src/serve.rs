@@ -70,7 +70,7 @@ async fn on_stdio(
     config: Config,
     mut signals: Signals,
 ) -> Result<Exit, Failure> {
-    let stdio = transport::stdio(endpoint.framing(), config.policy.max_message);
+    let stdio = transport::stdio(endpoint.framing());
     let stdio = stdio.map_err(|cause| {
         not_listening(&Error::Listen {
             endpoint: Box::new(endpoint.clone()),

@@ -100,9 +100,8 @@ impl Connect {
         self
     }
 
-    /// Sets the options of a program that is started for a `cmd:` endpoint. Its framing and
-    /// [`max_message`](ChildOptions::max_message) are ignored: the framing is that of the
-    /// endpoint, and the limit that of [`config`](Self::config).
+    /// Sets the options of a program that is started for a `cmd:` endpoint. Its framing is
+    /// ignored: it is that of the endpoint.
     pub fn child(mut self, options: ChildOptions) -> Self {
         self.child = options;
         self
@@ -204,12 +203,9 @@ struct Dial {
 /// Opens a transport to an endpoint.
 async fn open(dial: Arc<Dial>) -> Result<Box<dyn Transport>, Error> {
     let Dial {
-        endpoint,
-        timeout,
-        config,
-        ..
+        endpoint, timeout, ..
     } = &*dial;
-    let (framing, max_message) = (endpoint.framing(), config.policy.max_message);
+    let framing = endpoint.framing();
     let opened = async {
         #[cfg(feature = "http")]
         if let Some(target) = endpoint.target() {
@@ -217,20 +213,18 @@ async fn open(dial: Arc<Dial>) -> Result<Box<dyn Transport>, Error> {
         }
         Ok(match endpoint.address() {
             Address::Tcp { host, port } => {
-                let stream = transport::tcp_connect(host, *port, framing, max_message).await?;
+                let stream = transport::tcp_connect(host, *port, framing).await?;
                 Box::new(stream) as Box<dyn Transport>
             }
-            Address::Unix { path } => {
-                Box::new(transport::unix_connect(path, framing, max_message).await?)
-            }
+            Address::Unix { path } => Box::new(transport::unix_connect(path, framing).await?),
             Address::Command { program, args } => {
                 let mut command = std::process::Command::new(program);
                 command.args(args);
                 let options = dial.child.clone();
-                let options = options.framing(framing).max_message(max_message);
+                let options = options.framing(framing);
                 Box::new(transport::Child::spawn(command, options)?)
             }
-            Address::Stdio => Box::new(transport::stdio(framing, max_message)?),
+            Address::Stdio => Box::new(transport::stdio(framing)?),
             _ => return Err(None),
         })
     };

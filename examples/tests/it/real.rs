@@ -275,8 +275,7 @@ fn vscode() -> Option<(Peer, mpsc::UnboundedReceiver<Value>, Received)> {
     let (config, received) = tapped(speaking(Dialect::lsp()));
     let options = ChildOptions::default()
         .stderr(Stderr::Capture)
-        .framing(Framing::Header)
-        .max_message(config.policy.max_message);
+        .framing(Framing::Header);
     let child = Child::spawn(command, options).unwrap();
     Some((Peer::start_with(child, router, config), progress, received))
 }

@@ -71,6 +71,20 @@ impl FrameReader {
         }
     }
 
+    /// Sets the maximum bytes of the frames that follow.
+    ///
+    /// ```
+    /// use caudal_core::{FrameError, FrameReader, Framing};
+    ///
+    /// let mut frames = FrameReader::new(Framing::Line, 1024);
+    /// frames.set_limit(4);
+    /// frames.push(b"12345\n");
+    /// assert_eq!(frames.advance(), Err(FrameError::TooLarge { limit: 4 }));
+    /// ```
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Appends input.
     ///
     /// ```

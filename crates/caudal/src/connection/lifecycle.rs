@@ -48,14 +48,15 @@ pub(crate) fn start(
     extensions: Extensions,
     join: impl FnOnce(&Arc<Connection>) -> Option<Membership>,
 ) -> Arc<Connection> {
+    let info = transport.info();
     let connection = Arc::new(Connection::new(
         config,
-        transport.framing(),
+        info.framing,
         reconnect.is_some(),
         extensions,
-        transport.remote(),
+        info.remote,
     ));
-    if let Some(bytes) = transport.output() {
+    if let Some(bytes) = info.output {
         connection.sender.lower_limit(bytes);
     }
     let span = tracing::info_span!(
@@ -180,9 +181,9 @@ async fn end(task: ConnectionTask, reason: CloseReason) -> (CloseReason, Option<
             unsent.get_or_insert_with(Unsent::reason);
         }
     }
-    transport.closing(&reason);
-    let limit = transport.close_timeout();
-    let close = async move { timeout(limit, poll_fn(|cx| transport.poll_close(cx))).await };
+    let limit = transport.info().close_timeout;
+    let why = reason.clone();
+    let close = async move { timeout(limit, poll_fn(|cx| transport.poll_close(cx, &why))).await };
     if reconnects {
         // The next connection need not wait for the end of this one.
         tokio::spawn(close);

@@ -88,10 +88,11 @@ enum Stop {
 
 impl ConnectionTask {
     pub(super) fn new(
-        transport: Box<dyn Transport>,
+        mut transport: Box<dyn Transport>,
         connection: Arc<Connection>,
         router: Arc<Routes>,
     ) -> Self {
+        transport.set_max_message(connection.config.policy.max_message);
         Self {
             transport,
             transport_waker: Arc::clone(&connection.signal).into(),
@@ -142,7 +143,7 @@ impl Future for ConnectionTask {
         if !std::mem::replace(&mut this.is_started, true) {
             let connection = &this.core.connection;
             let sender = &connection.sender;
-            sender.report_given_up(this.transport.keeps_calls());
+            sender.report_given_up(this.transport.info().keeps_calls);
             connection.signal.set_task(cx.waker());
             connection.signal.request_quietly();
         }
@@ -234,10 +235,11 @@ impl ConnectionTask {
             // Without reading it is unknown if the rest of a message has arrived.
             core.timers.end_message();
         }
+        let progress = transport.progress();
         // A message is slow only if it is incomplete when there is nothing to read.
         if matches!(stop, Ok(Stop::Empty)) {
             core.is_readable = false;
-            match transport.is_amid_frame() {
+            match progress.is_amid_frame {
                 true => core
                     .timers
                     .begin_message(core.connection.config.message_timeout),
@@ -245,7 +247,7 @@ impl ConnectionTask {
                 false => core.timers.end_message(),
             }
         }
-        let received = transport.received().unwrap_or(core.received + bytes);
+        let received = progress.received.unwrap_or(core.received + bytes);
         if received > core.received {
             core.connection.stats.received(received - core.received);
             core.received = received;
@@ -277,7 +279,7 @@ impl ConnectionTask {
                 other => break other,
             }
         };
-        core.note_sent(before - core.out.len(), transport.sent());
+        core.note_sent(before - core.out.len(), transport.progress().sent);
         match sent {
             Poll::Ready(Ok(())) => {
                 if core.is_stalled || core.connection.sender.is_room_wanted() {

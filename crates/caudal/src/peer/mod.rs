@@ -96,7 +96,7 @@ impl Peer {
     /// use caudal::{Framing, Peer, Router};
     ///
     /// let (here, there) = tokio::io::duplex(64 << 10); // any two ends of a pipe
-    /// let stream = |io| Stream::new(io, Framing::Line, 1 << 20);
+    /// let stream = |io| Stream::new(io, Framing::Line);
     /// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
     /// let _server = Peer::start(stream(there), router);
     /// let client = Peer::start(stream(here), Router::new());
@@ -151,8 +151,7 @@ impl Peer {
         config: &Config,
     ) -> (Self, Self) {
         let (here, there) = tokio::io::duplex(buffers::SIZE);
-        let limit = config.policy.max_message;
-        let stream = |io| Stream::new(io, Framing::Line, limit).with_remote("memory");
+        let stream = |io| Stream::new(io, Framing::Line).with_remote("memory");
         (
             Self::start_with(stream(here), one, config.clone()),
             Self::start_with(stream(there), other, config.clone()),
@@ -432,7 +431,7 @@ mod tests {
     async fn who_waits_for_room_holds_only_the_message() {
         let (io, _other) = tokio::io::duplex(1);
         let config = Config::default().output(1);
-        let stream = Stream::new(io, Framing::Line, 1 << 20);
+        let stream = Stream::new(io, Framing::Line);
         let peer = Peer::start_with(stream, Router::new(), config);
         peer.notify("fills", ()).await.unwrap();
         buffers::give(buffers::take());

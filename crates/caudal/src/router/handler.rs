@@ -14,6 +14,7 @@ use std::task;
 
 use caudal_core::JsonRpcError;
 use futures_util::FutureExt;
+use pin_project_lite::pin_project;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -334,7 +335,11 @@ pub(crate) trait Outcome<W, K>: Sized {
     type Result: HandlerResult<K>;
 
     /// Writes the reply, unless the handler must wait.
-    fn reply<'m, E>(self, call: &mut HandlerCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m>
+    fn reply<'m, E: 'static>(
+        self,
+        call: &mut HandlerCall<'m, '_, '_>,
+        replies: &mut Replies<'_>,
+    ) -> Ran<'m>
     where
         Self: Send + 'static,
         K: Converts<E, Self::Result>;
@@ -346,11 +351,15 @@ pub(crate) trait Outcome<W, K>: Sized {
         K: Converts<E, Self::Result>;
 }
 
-impl<R: HandlerResult<K>, K> Outcome<Immediate, K> for R {
+impl<R: HandlerResult<K>, K: 'static> Outcome<Immediate, K> for R {
     type Result = R;
 
     #[inline]
-    fn reply<'m, E>(self, call: &mut HandlerCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m>
+    fn reply<'m, E: 'static>(
+        self,
+        call: &mut HandlerCall<'m, '_, '_>,
+        replies: &mut Replies<'_>,
+    ) -> Ran<'m>
     where
         K: Converts<E, R>,
     {
@@ -366,16 +375,23 @@ impl<R: HandlerResult<K>, K> Outcome<Immediate, K> for R {
     }
 }
 
-impl<F: Future<Output: HandlerResult<K>>, K> Outcome<Asynchronous, K> for F {
+impl<F: Future<Output: HandlerResult<K>>, K: 'static> Outcome<Asynchronous, K> for F {
     type Result = F::Output;
 
-    fn reply<'m, E>(self, call: &mut HandlerCall<'m, '_, '_>, replies: &mut Replies<'_>) -> Ran<'m>
+    fn reply<'m, E: 'static>(
+        self,
+        call: &mut HandlerCall<'m, '_, '_>,
+        replies: &mut Replies<'_>,
+    ) -> Ran<'m>
     where
         F: Send + 'static,
         K: Converts<E, F::Output>,
     {
-        let convert: fn(F::Output) -> _ = K::convert;
-        call.poll_first(Box::pin(self.map(convert)), replies)
+        let future = Replying {
+            future: self,
+            kind: PhantomData::<fn(E) -> K>,
+        };
+        call.poll_first(Box::pin(future), replies)
     }
 
     fn layered<E>(self, method: Arc<str>) -> BoxFuture<Result<Box<RawValue>, JsonRpcError>>
@@ -492,7 +508,7 @@ where
     }
 }
 
-/// The future of a handler. Its output has a type of its own, so it writes the reply.
+/// The future of a handler that runs. Its output has a type of its own, so it writes the reply.
 pub(crate) trait HandlerFuture: Send {
     fn poll_reply(
         self: Pin<&mut Self>,
@@ -514,6 +530,32 @@ where
         replies: &mut Replies<'_>,
     ) -> task::Poll<()> {
         self.poll(cx).map(|result| replies.result(reply, result))
+    }
+}
+
+pin_project! {
+    /// The future of a handler, with what converts its output. The future is dropped after
+    /// the reply is written, since dropping it may panic.
+    struct Replying<F, K> {
+        #[pin]
+        future: F,
+        kind: PhantomData<K>,
+    }
+}
+
+impl<F, E, K> HandlerFuture for Replying<F, fn(E) -> K>
+where
+    F: Future<Output: HandlerResult<K>> + Send,
+    K: Converts<E, F::Output>,
+{
+    fn poll_reply(
+        self: Pin<&mut Self>,
+        cx: &mut task::Context<'_>,
+        reply: &mut PendingReply<'_>,
+        replies: &mut Replies<'_>,
+    ) -> task::Poll<()> {
+        let output = self.project().future.poll(cx);
+        output.map(|output| replies.result(reply, K::convert(output)))
     }
 }
 

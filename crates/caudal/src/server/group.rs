@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use caudal_core::{ErrorDetail, Id, JsonRpcError, encode};
+use caudal_core::{CloseReason, ErrorDetail, Id, JsonRpcError, encode};
 use slab::Slab;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
@@ -228,14 +228,15 @@ impl ConnectionGroup {
             error = error.and_data(serde_json::json!({ "reason": reason }));
         }
         let mut out = BytesMut::new();
-        let framing = transport.framing();
+        let framing = transport.info().framing;
         let _ = framing.write(&mut out, |out| {
             encode::error(out, Id::NULL, &error);
             Ok::<_, Infallible>(())
         });
         self.tell_refused(async move {
             let _ = poll_fn(|cx| transport.poll_send(cx, &mut out)).await;
-            poll_fn(|cx| transport.poll_close(cx)).await;
+            let reason = CloseReason::local();
+            poll_fn(|cx| transport.poll_close(cx, &reason)).await;
         });
     }
 

@@ -71,8 +71,7 @@ impl Endpoints {
         };
         let listener = match endpoint.address() {
             Address::Stdio => {
-                let limit = group.config.policy.max_message;
-                let stdio = transport::stdio(endpoint.framing(), limit).map_err(failed)?;
+                let stdio = transport::stdio(endpoint.framing()).map_err(failed)?;
                 let share = Share::of_connection(&group.incomplete);
                 group.start(Box::new(stdio.with_share(share)));
                 return Ok(self.add(endpoint));
@@ -250,9 +249,8 @@ async fn accept_framed(group: GroupGuard, listener: Listener, framing: Framing) 
 
 /// Serves a connection that speaks JSON-RPC without HTTP.
 fn serve_framed(group: &GroupGuard, socket: Socket, framing: Framing) {
-    let limit = group.config.policy.max_message;
     let share = Share::of_connection(&group.incomplete);
-    match socket.framed(framing, limit, share) {
+    match socket.framed(framing, share) {
         Ok(transport) if group.has_room() => drop(group.start(transport)),
         Ok(transport) => group.refuse(transport),
         Err(error) => {

@@ -24,7 +24,7 @@ pub use self::exit::ExitError;
 pub use self::options::{ChildOptions, Stderr};
 use self::process_group::ProcessGroup;
 use super::stream::Stream;
-use super::{ReceiveError, Transport};
+use super::{ReceiveError, Transport, TransportInfo, TransportProgress};
 
 /// Maximum wait for the rest of stderr after the child has exited: another process may
 /// hold it open.
@@ -106,7 +106,6 @@ impl Child {
         let ChildOptions {
             stderr,
             framing,
-            max_message,
             grace,
             end_with_parent,
         } = options;
@@ -135,7 +134,7 @@ impl Child {
         let io = tokio::io::join(stdout, stdin);
         Ok(Self {
             group,
-            stream: Some(Stream::new(io, framing, max_message)),
+            stream: Some(Stream::new(io, framing)),
             stdout: None,
             child,
             name,
@@ -331,6 +330,25 @@ impl Transport for Child {
         self.stream.as_ref().map_or(&[], Stream::skipped)
     }
 
+    fn info(&self) -> TransportInfo {
+        const KILL: Duration = Duration::from_secs(6);
+        TransportInfo::default()
+            .framing(self.framing)
+            .remote(format!("cmd:{}", self.name))
+            .close_timeout(self.grace.saturating_mul(2).saturating_add(KILL))
+    }
+
+    fn progress(&self) -> TransportProgress {
+        let stream = self.stream.as_ref();
+        stream.map_or_else(TransportProgress::default, Transport::progress)
+    }
+
+    fn set_max_message(&mut self, bytes: usize) {
+        if let Some(stream) = &mut self.stream {
+            stream.set_max_message(bytes);
+        }
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         let Some(stream) = &mut self.stream else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
@@ -343,7 +361,7 @@ impl Transport for Child {
         }
     }
 
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
+    fn poll_close(&mut self, cx: &mut Context<'_>, _: &CloseReason) -> Poll<Option<CloseReason>> {
         // The end of its input asks it to end.
         if let Some(stream) = self.stream.take() {
             let (stdout, _stdin) = stream.into_io().into_inner();
@@ -351,27 +369,6 @@ impl Transport for Child {
         }
         let status = ready!(self.poll_termination(cx)).ok();
         Poll::Ready(status.map(|status| CloseReason::local_with(self.exit(status))))
-    }
-
-    fn close_timeout(&self) -> Duration {
-        const KILL: Duration = Duration::from_secs(6);
-        self.grace.saturating_mul(2).saturating_add(KILL)
-    }
-
-    fn framing(&self) -> Framing {
-        self.framing
-    }
-
-    fn received(&self) -> Option<u64> {
-        self.stream.as_ref()?.received()
-    }
-
-    fn is_amid_frame(&self) -> bool {
-        self.stream.as_ref().is_some_and(Transport::is_amid_frame)
-    }
-
-    fn remote(&self) -> Option<String> {
-        Some(format!("cmd:{}", self.name))
     }
 }
 

@@ -149,24 +149,19 @@ impl Socket {
     }
 
     /// A transport of frames on this connection.
-    pub(crate) fn framed(
-        self,
-        framing: Framing,
-        max_message: usize,
-        share: Share,
-    ) -> io::Result<Box<dyn Transport>> {
+    pub(crate) fn framed(self, framing: Framing, share: Share) -> io::Result<Box<dyn Transport>> {
         Ok(match self {
             Self::Tcp(socket) => {
-                let stream = tcp::stream(socket, framing, max_message)?;
+                let stream = tcp::stream(socket, framing)?;
                 Box::new(stream.with_share(share))
             }
             #[cfg(unix)]
             Self::Unix(socket, path) => {
-                let stream = unix::stream(socket, &path, framing, max_message);
+                let stream = unix::stream(socket, &path, framing);
                 Box::new(stream.with_share(share))
             }
             Self::Other(stream) => {
-                let stream = Stream::new(stream, framing, max_message);
+                let stream = Stream::new(stream, framing);
                 Box::new(stream.with_share(share))
             }
         })

@@ -21,7 +21,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use bytes::BytesMut;
-use caudal_core::{CallError, CloseReason, FrameError, Framing, RequestId};
+use caudal_core::{CallError, CloseReason, FrameError, Framing, RequestId, setters};
 
 pub use child::{Child, ChildOptions, ExitError, Stderr};
 pub use listener::{AcceptedStream, BoundListener};
@@ -32,6 +32,10 @@ pub(crate) use tcp::connect as tcp_connect;
 pub(crate) use unix::connect as unix_connect;
 
 /// Moves whole frames, in both directions.
+///
+/// [`poll_receive`](Self::poll_receive) and [`poll_send`](Self::poll_send) are all that a
+/// transport must have. The other methods are for transports that know or limit more, and
+/// each says for which.
 ///
 /// One task owns it and polls it: nothing here needs a lock. All methods follow
 /// the rules of [`Future::poll`]: when one returns
@@ -53,17 +57,9 @@ pub trait Transport: Send + Unpin + 'static {
     /// [`ReceiveError::Closed`].
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, ReceiveError>>;
 
-    /// The first bytes of a frame that was skipped, when
-    /// [`poll_receive`](Self::poll_receive) has just returned
-    /// [`FrameError::TooLarge`] or [`FrameError::Overloaded`]: by them an answer finds the call that it was meant
-    /// for. If they are not known, none.
-    fn skipped(&self) -> &[u8] {
-        &[]
-    }
-
     /// Sends from the front of `out` what it can take now, and removes it there.
     ///
-    /// `out` holds whole messages in the [`framing`](Self::framing) of this
+    /// `out` holds whole messages in the [framing](TransportInfo::framing) of this
     /// transport, many of them if many are due; by default that is a newline
     /// after each, and none within. It is called until `out` is empty: at once after
     /// [`Poll::Ready`], and after [`Poll::Pending`] when the task is woken. What was
@@ -74,76 +70,139 @@ pub trait Transport: Send + Unpin + 'static {
     /// The connection cannot be written to any more.
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>>;
 
-    /// Says why the connection is about to be closed: what follows is
-    /// [`poll_close`](Self::poll_close).
-    fn closing(&mut self, reason: &CloseReason) {
-        let _ = reason;
-    }
-
-    /// Closes the connection, and returns when that is done, with a reason if there is a more
-    /// exact one than that this side has closed it. Nothing is sent after it.
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        let _ = cx;
+    /// Closes the connection for this reason, and returns when that is done, with a reason if
+    /// there is a more exact one than that this side has closed it. Nothing is sent after it.
+    ///
+    /// The default drops the transport without further ado. A transport needs this if what
+    /// was sent may still be lost, or if it tells the other side why.
+    fn poll_close(
+        &mut self,
+        cx: &mut Context<'_>,
+        reason: &CloseReason,
+    ) -> Poll<Option<CloseReason>> {
+        let _ = (cx, reason);
         Poll::Ready(None)
     }
 
-    /// Maximum time for [`poll_close`](Self::poll_close): 10 s by default.
-    fn close_timeout(&self) -> Duration {
-        Duration::from_secs(10)
+    /// Describes the transport. It is called when the connection starts, and again when it
+    /// is closed.
+    fn info(&self) -> TransportInfo {
+        TransportInfo::default()
     }
 
-    /// Framing of the messages passed to [`poll_send`](Self::poll_send).
-    fn framing(&self) -> Framing {
-        Framing::Line
+    /// Returns the current counts. A transport needs this if one frame arrives in several
+    /// parts: a frame that is not finished in time closes the connection.
+    fn progress(&self) -> TransportProgress {
+        TransportProgress::default()
     }
 
-    /// Number of bytes received so far, or `None` if the transport does not count them.
-    /// Bytes of incomplete frames are included.
-    fn received(&self) -> Option<u64> {
-        None
+    /// Receives the maximum bytes of a frame, before anything else is called. A longer
+    /// frame is an error of [`poll_receive`](Self::poll_receive). Without this, a longer
+    /// frame is received and refused then.
+    fn set_max_message(&mut self, bytes: usize) {
+        let _ = bytes;
     }
 
-    /// Number of bytes sent so far, or `None` if the transport does not count them. Bytes
-    /// taken by [`poll_send`](Self::poll_send) may be sent, and counted, later.
-    fn sent(&self) -> Option<u64> {
-        None
-    }
-
-    /// Returns true if a part of a frame was received, but not all of it.
-    fn is_amid_frame(&self) -> bool {
-        false
-    }
-
-    /// Returns true if the transport keeps state for each outgoing call that waits for a
-    /// response. [`forget`](Self::forget) is then called when a call is given up.
-    fn keeps_calls(&self) -> bool {
-        false
+    /// The first bytes of a frame that was skipped, when
+    /// [`poll_receive`](Self::poll_receive) has just returned
+    /// [`FrameError::TooLarge`] or [`FrameError::Overloaded`]. They tell for which call a
+    /// response is that was too large. Without them, that call times out.
+    fn skipped(&self) -> &[u8] {
+        &[]
     }
 
     /// Drops the state of an outgoing call that no longer waits for its response. Called
-    /// only if [`keeps_calls`](Self::keeps_calls) returns true.
+    /// only if [`TransportInfo::keeps_calls`] is true. A transport that makes a request of
+    /// its own for each call needs this to end that request.
     fn forget(&mut self, id: &RequestId) {
         let _ = id;
     }
 
     /// Receives the number of bytes in messages that were returned by
     /// [`poll_receive`](Self::poll_receive) and wait behind a notification or a serial
-    /// method. Called whenever the number changes, so that the transport can read less.
+    /// method. Called whenever the number changes. A transport that limits bytes over
+    /// several connections needs this, since these messages still use memory.
     fn queued(&mut self, bytes: usize) {
         let _ = bytes;
     }
+}
 
-    /// Maximum bytes queued for sending before they are passed to the transport, if that is
-    /// less than [`Config::output`](crate::Config::output). A transport with a send buffer
-    /// of its own may hold as many bytes there, and counts them itself. Called once.
-    fn output(&self) -> Option<usize> {
-        None
-    }
-
+/// Description of a transport.
+///
+/// ```
+/// use caudal::Framing;
+/// use caudal::transport::TransportInfo;
+///
+/// let info = TransportInfo::default()
+///     .framing(Framing::Header)
+///     .remote("serial port".to_owned());
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TransportInfo {
+    /// Framing of the messages passed to [`Transport::poll_send`]: lines by default.
+    pub framing: Framing,
     /// Name or address of the other side, for logs and for
     /// [`Peer::remote`](crate::Peer::remote).
-    fn remote(&self) -> Option<String> {
-        None
+    pub remote: Option<String>,
+    /// Maximum time for [`Transport::poll_close`]: 10 s by default.
+    pub close_timeout: Duration,
+    /// Maximum bytes queued for sending before they are passed to the transport, if that is
+    /// less than [`Config::output`](crate::Config::output). A transport with a send buffer
+    /// of its own may hold as many bytes there, and counts them itself.
+    pub output: Option<usize>,
+    /// True if the transport keeps state for each outgoing call that waits for a response.
+    /// [`Transport::forget`] is then called when a call is given up.
+    pub keeps_calls: bool,
+}
+
+impl TransportInfo {
+    setters! {
+        framing: Framing,
+        remote: impl Into<Option<String>>,
+        close_timeout: Duration,
+        output: impl Into<Option<usize>>,
+        keeps_calls: bool,
+    }
+}
+
+impl Default for TransportInfo {
+    fn default() -> Self {
+        Self {
+            framing: Framing::Line,
+            remote: None,
+            close_timeout: Duration::from_secs(10),
+            output: None,
+            keeps_calls: false,
+        }
+    }
+}
+
+/// Counts of a transport.
+///
+/// ```
+/// use caudal::transport::TransportProgress;
+///
+/// let progress = TransportProgress::default().received(1_024).is_amid_frame(true);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct TransportProgress {
+    /// Number of bytes received so far, or `None` if the transport does not count them.
+    /// Bytes of incomplete frames are included.
+    pub received: Option<u64>,
+    /// Number of bytes sent so far, or `None` if the transport does not count them. Bytes
+    /// taken by [`Transport::poll_send`] may be sent, and counted, later.
+    pub sent: Option<u64>,
+    /// True if a part of a frame was received, but not all of it.
+    pub is_amid_frame: bool,
+}
+
+impl TransportProgress {
+    setters! {
+        received: impl Into<Option<u64>>,
+        sent: impl Into<Option<u64>>,
+        is_amid_frame: bool,
     }
 }
 
@@ -200,44 +259,32 @@ impl Transport for Box<dyn Transport> {
         (**self).poll_receive(cx)
     }
 
-    fn skipped(&self) -> &[u8] {
-        (**self).skipped()
-    }
-
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         (**self).poll_send(cx, out)
     }
 
-    fn closing(&mut self, reason: &CloseReason) {
-        (**self).closing(reason);
+    fn poll_close(
+        &mut self,
+        cx: &mut Context<'_>,
+        reason: &CloseReason,
+    ) -> Poll<Option<CloseReason>> {
+        (**self).poll_close(cx, reason)
     }
 
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        (**self).poll_close(cx)
+    fn info(&self) -> TransportInfo {
+        (**self).info()
     }
 
-    fn close_timeout(&self) -> Duration {
-        (**self).close_timeout()
+    fn progress(&self) -> TransportProgress {
+        (**self).progress()
     }
 
-    fn framing(&self) -> Framing {
-        (**self).framing()
+    fn set_max_message(&mut self, bytes: usize) {
+        (**self).set_max_message(bytes);
     }
 
-    fn received(&self) -> Option<u64> {
-        (**self).received()
-    }
-
-    fn sent(&self) -> Option<u64> {
-        (**self).sent()
-    }
-
-    fn is_amid_frame(&self) -> bool {
-        (**self).is_amid_frame()
-    }
-
-    fn keeps_calls(&self) -> bool {
-        (**self).keeps_calls()
+    fn skipped(&self) -> &[u8] {
+        (**self).skipped()
     }
 
     fn forget(&mut self, id: &RequestId) {
@@ -246,13 +293,5 @@ impl Transport for Box<dyn Transport> {
 
     fn queued(&mut self, bytes: usize) {
         (**self).queued(bytes);
-    }
-
-    fn output(&self) -> Option<usize> {
-        (**self).output()
-    }
-
-    fn remote(&self) -> Option<String> {
-        (**self).remote()
     }
 }

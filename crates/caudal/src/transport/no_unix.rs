@@ -8,7 +8,7 @@ use tokio::io::Empty;
 
 use super::stream::Stream;
 
-pub(crate) async fn connect(_: &Path, _: Framing, _: usize) -> io::Result<Stream<Empty>> {
+pub(crate) async fn connect(_: &Path, _: Framing) -> io::Result<Stream<Empty>> {
     Err(unsupported())
 }
 

@@ -7,11 +7,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use caudal_core::{CloseReason, FrameReader, Framing};
+use caudal_core::{CloseReason, FrameReader, Framing, Policy};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Sleep, sleep};
 
-use super::{ReceiveError, Transport};
+use super::{ReceiveError, Transport, TransportInfo, TransportProgress};
 use crate::connection::buffers;
 use crate::connection::incomplete::Share;
 
@@ -25,8 +25,8 @@ use crate::connection::incomplete::Share;
 ///
 /// let (here, there) = tokio::io::duplex(4096);
 /// let router = Router::new().method("ping", || Ok("pong"));
-/// let _server = Peer::start(Stream::new(there, Framing::Header, 1 << 20), router);
-/// let peer = Peer::start(Stream::new(here, Framing::Header, 1 << 20), Router::new());
+/// let _server = Peer::start(Stream::new(there, Framing::Header), router);
+/// let peer = Peer::start(Stream::new(here, Framing::Header), Router::new());
 /// let pong: String = peer.call("ping", ()).await.unwrap();
 /// assert_eq!(pong, "pong");
 /// # }
@@ -57,9 +57,12 @@ const LINGER: Duration = Duration::from_secs(1);
 const ROOM: usize = 4 << 10;
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream<S> {
-    /// A transport over `io`, for frames of at most `max_message` bytes. Two
-    /// halves are joined with [`tokio::io::join`].
-    pub fn new(io: S, framing: Framing, max_message: usize) -> Self {
+    /// A transport over `io`. Two halves are joined with [`tokio::io::join`].
+    ///
+    /// The limit of a frame is that of the connection,
+    /// [`Policy::max_message`](crate::Policy::max_message).
+    pub fn new(io: S, framing: Framing) -> Self {
+        let max_message = Policy::default().max_message;
         Self {
             io,
             framing,
@@ -197,6 +200,23 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for Stream<S>
         self.frames.skipped()
     }
 
+    fn info(&self) -> TransportInfo {
+        TransportInfo::default()
+            .framing(self.framing)
+            .remote(self.remote.clone())
+    }
+
+    fn progress(&self) -> TransportProgress {
+        TransportProgress::default()
+            .received(self.received)
+            .is_amid_frame(!self.frames.is_empty())
+    }
+
+    fn set_max_message(&mut self, bytes: usize) {
+        self.frames.set_limit(bytes);
+        self.max_message = bytes;
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         while !out.is_empty() {
             let sent = ready!(Pin::new(&mut self.io).poll_write(cx, out))?;
@@ -213,7 +233,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for Stream<S>
         Poll::Ready(Ok(()))
     }
 
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
+    fn poll_close(&mut self, cx: &mut Context<'_>, _: &CloseReason) -> Poll<Option<CloseReason>> {
         if self.lingers.is_none() {
             let shut = ready!(Pin::new(&mut self.io).poll_shutdown(cx));
             if !self.resets || self.ended || shut.is_err() {
@@ -229,21 +249,5 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for Stream<S>
             }
         }
         Poll::Ready(None)
-    }
-
-    fn framing(&self) -> Framing {
-        self.framing
-    }
-
-    fn received(&self) -> Option<u64> {
-        Some(self.received)
-    }
-
-    fn is_amid_frame(&self) -> bool {
-        !self.frames.is_empty()
-    }
-
-    fn remote(&self) -> Option<String> {
-        self.remote.clone()
     }
 }

@@ -19,21 +19,16 @@ pub(crate) async fn connect(
     host: &str,
     port: u16,
     framing: Framing,
-    max_message: usize,
 ) -> io::Result<Stream<TcpStream>> {
     let socket = TcpStream::connect((host, port)).await?;
-    stream(socket, framing, max_message)
+    stream(socket, framing)
 }
 
 /// Makes a transport of a socket.
-pub(super) fn stream(
-    socket: TcpStream,
-    framing: Framing,
-    max_message: usize,
-) -> io::Result<Stream<TcpStream>> {
+pub(super) fn stream(socket: TcpStream, framing: Framing) -> io::Result<Stream<TcpStream>> {
     let remote = socket.peer_addr()?;
     set_up(&socket)?;
-    Ok(Stream::new(socket, framing, max_message)
+    Ok(Stream::new(socket, framing)
         .with_remote(remote.to_string())
         .lingering())
 }

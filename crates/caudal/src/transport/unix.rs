@@ -19,24 +19,15 @@ use super::stream::Stream;
 const BACKLOG: i32 = 1024;
 
 /// Connects to a path.
-pub(crate) async fn connect(
-    path: &Path,
-    framing: Framing,
-    max_message: usize,
-) -> io::Result<Stream<UnixStream>> {
+pub(crate) async fn connect(path: &Path, framing: Framing) -> io::Result<Stream<UnixStream>> {
     let socket = UnixStream::connect(path).await?;
     let path = path.display().to_string();
-    Ok(stream(socket, &path, framing, max_message))
+    Ok(stream(socket, &path, framing))
 }
 
 /// Makes a transport of a socket.
-pub(super) fn stream(
-    socket: UnixStream,
-    path: &str,
-    framing: Framing,
-    max_message: usize,
-) -> Stream<UnixStream> {
-    Stream::new(socket, framing, max_message)
+pub(super) fn stream(socket: UnixStream, path: &str, framing: Framing) -> Stream<UnixStream> {
+    Stream::new(socket, framing)
         .with_remote(format!("unix:{path}"))
         .lingering()
 }

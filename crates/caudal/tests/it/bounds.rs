@@ -474,7 +474,7 @@ async fn a_message_must_come_to_its_end_in_time() {
     use tokio::io::AsyncWriteExt;
     for (pause, lives) in [(59, true), (61, false)] {
         let (mut here, there) = tokio::io::duplex(1024);
-        let stream = caudal::transport::Stream::new(there, caudal::Framing::Header, 1 << 20);
+        let stream = caudal::transport::Stream::new(there, caudal::Framing::Header);
         let server = Peer::start_with(stream, gated().0, Config::default());
         let message = call(1, "add", "[1,2]");
         let frame = format!("Content-Length: {}\r\n\r\n{message}", message.len());
@@ -503,7 +503,7 @@ async fn who_does_not_read_refusals_starts_no_more_than_the_limit() {
     config.in_flight = LIMIT;
     config.output = 1024;
     let (here, there) = tokio::io::duplex(256);
-    let transport = Stream::new(there, Framing::Line, 1 << 20);
+    let transport = Stream::new(there, Framing::Line);
     let _peer = Peer::start_with(transport, router, config);
     let (mut read, mut write) = tokio::io::split(here);
     let request = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"wait\"}\n";
@@ -603,7 +603,7 @@ async fn many_unsent_calls_may_be_given_up_at_once() {
     let (io, _other) = tokio::io::duplex(1);
     let mut config = Config::default();
     config.pending = CALLS;
-    let stream = Stream::new(io, Framing::Line, 1 << 20);
+    let stream = Stream::new(io, Framing::Line);
     let peer = Peer::start_with(stream, Router::new(), config);
     let waiting = begin(&peer, "m", CALLS);
     // Nothing of this runtime runs meanwhile: the calls stay where they were written.

@@ -529,7 +529,7 @@ async fn a_message_that_trickles_in_is_activity() {
     let mut config = Config::default();
     config.idle_timeout = Some(Duration::from_millis(300));
     let (mut here, there) = tokio::io::duplex(1024);
-    let stream = caudal::transport::Stream::new(there, caudal::Framing::Line, 1 << 20);
+    let stream = caudal::transport::Stream::new(there, caudal::Framing::Line);
     let server = Peer::start_with(stream, odd(), config);
     for byte in br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"# {
         here.write_all(&[*byte]).await.unwrap();

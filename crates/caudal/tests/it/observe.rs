@@ -403,7 +403,7 @@ async fn messages_behind_one_that_was_partly_sent_are_counted_as_dropped() {
     let _listening = listen();
     for framing in [Framing::Line, Framing::Header] {
         let (here, _there) = tokio::io::duplex(16);
-        let peer = Peer::start(Stream::new(here, framing, 1 << 20), Router::new());
+        let peer = Peer::start(Stream::new(here, framing), Router::new());
         for _ in 0..10 {
             peer.notify("lost", ()).await.unwrap();
         }

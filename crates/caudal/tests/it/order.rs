@@ -67,7 +67,7 @@ async fn spawned_calls_start_in_the_order_in_which_they_came() {
 }
 
 /// One blocking call that runs until it is told to end, and whether it runs.
-fn held(timeout: Duration) -> (Router, mpsc::Sender<()>, Arc<AtomicBool>) {
+fn held(timeout: Option<Duration>) -> (Router, mpsc::Sender<()>, Arc<AtomicBool>) {
     let (end, ended) = mpsc::channel();
     let ended = std::sync::Mutex::new(ended);
     let running = Arc::new(AtomicBool::new(false));
@@ -87,11 +87,11 @@ fn held(timeout: Duration) -> (Router, mpsc::Sender<()>, Arc<AtomicBool>) {
 #[tokio::test]
 async fn serial_blocking_work_is_alone_until_it_ends_though_its_call_was_given_up() {
     // Cancelled by the other side; out of time, as a request and as a notification.
-    let timeout = Duration::from_millis(20);
+    let timeout = Some(Duration::from_millis(20));
     let cancel = notification("$/cancelRequest", r#"{"id":1}"#);
     let as_notification = r#"{"jsonrpc":"2.0","method":"work"}"#;
     for (limit, first, then) in [
-        (Duration::ZERO, request(1, "work"), Some(cancel)),
+        (None, request(1, "work"), Some(cancel)),
         (timeout, request(1, "work"), None),
         (timeout, as_notification.to_owned(), None),
     ] {
@@ -436,8 +436,8 @@ async fn what_comes_too_late_is_refused_though_there_was_no_room_to_say_so() {
 #[tokio::test(start_paused = true)]
 async fn two_framings_on_one_connection_come_to_rest() {
     let (here, there) = tokio::io::duplex(1 << 16);
-    let line = Stream::new(here, Framing::Line, 1 << 20);
-    let header = Stream::new(there, Framing::Header, 1 << 20);
+    let line = Stream::new(here, Framing::Line);
+    let header = Stream::new(there, Framing::Header);
     let one = Peer::start_with(line, Router::new(), Config::default());
     let two = Peer::start_with(header, Router::new(), Config::default());
     for peer in [&one, &two] {

@@ -18,8 +18,8 @@ async fn a_connection_is_not_idle_from_before_its_last_work() {
     let mut config = Config::default();
     config.idle_timeout = Some(Duration::from_secs(10));
     let (here, there) = tokio::io::duplex(1 << 16);
-    let _server = Peer::start_with(Stream::new(there, Framing::Line, 1 << 20), router, config);
-    let peer = Peer::start(Stream::new(here, Framing::Line, 1 << 20), Router::new());
+    let _server = Peer::start_with(Stream::new(there, Framing::Line), router, config);
+    let peer = Peer::start(Stream::new(here, Framing::Line), Router::new());
     peer.notify("work", ()).await.unwrap();
     // One second after the work has ended.
     sleep(Duration::from_secs(61)).await;
@@ -34,7 +34,7 @@ async fn progress_that_waits_its_turn_counts_once() {
     config.dialect = Dialect::lsp();
     let router = Router::new().method("slow", || async { sleep(Duration::from_secs(8)).await });
     let (here, there) = tokio::io::duplex(1 << 16);
-    let peer = Peer::start_with(Stream::new(here, Framing::Line, 1 << 20), router, config);
+    let peer = Peer::start_with(Stream::new(here, Framing::Line), router, config);
     let (_read, mut write) = tokio::io::split(there);
     let begun = tokio::time::Instant::now();
     let call = async {
@@ -63,7 +63,7 @@ async fn who_reads_slowly_after_the_end_of_its_input_gets_everything() {
     const COUNT: usize = 20;
     let router = Router::new().method("big", || Ok("x".repeat(EACH)));
     let (here, there) = tokio::io::duplex(1 << 16);
-    let _server = Peer::start(Stream::new(there, Framing::Line, 1 << 20), router);
+    let _server = Peer::start(Stream::new(there, Framing::Line), router);
     let (mut read, mut write) = tokio::io::split(here);
     let request = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"big\"}\n";
     write.write_all(&request.repeat(COUNT)).await.unwrap();

@@ -1166,7 +1166,7 @@ const LATE: (bool, Option<std::io::ErrorKind>) = (false, Some(std::io::ErrorKind
 async fn a_close_that_could_not_send_everything_says_so() {
     for close in [true, false] {
         let (here, _there) = tokio::io::duplex(16);
-        let stream = caudal::transport::Stream::new(here, caudal::Framing::Line, 1 << 20);
+        let stream = caudal::transport::Stream::new(here, caudal::Framing::Line);
         let peer = Peer::start(stream, Router::new());
         peer.notify("log", ("this does not fit",)).await.unwrap();
         let reason = match close {
@@ -1205,6 +1205,7 @@ impl caudal::transport::Transport for Lasting {
     fn poll_close(
         &mut self,
         _: &mut TaskContext<'_>,
+        _: &caudal::CloseReason,
     ) -> std::task::Poll<Option<caudal::CloseReason>> {
         std::task::Poll::Pending
     }

@@ -130,8 +130,8 @@ async fn peer(kind: Kind, framing: Framing, router: Router) -> (Peer, Keep) {
         }
         Memory => {
             let (here, there) = tokio::io::duplex(64 << 10);
-            let server = Peer::start(Stream::new(there, framing, 1 << 20), methods());
-            let peer = Peer::start(Stream::new(here, framing, 1 << 20), router);
+            let server = Peer::start(Stream::new(there, framing), methods());
+            let peer = Peer::start(Stream::new(here, framing), router);
             (peer, Box::new(server))
         }
         Child => {
@@ -185,7 +185,7 @@ impl Raw {
             }
             Memory => {
                 let (here, there) = tokio::io::duplex(64 << 10);
-                let server = Peer::start(Stream::new(there, framing, 1 << 20), methods());
+                let server = Peer::start(Stream::new(there, framing), methods());
                 let (input, output) = tokio::io::split(here);
                 ((Box::new(input), Box::new(output)), Box::new(server))
             }
@@ -481,7 +481,7 @@ async fn headers_without_a_length_are_answered_once_and_the_connection_goes_on()
 #[tokio::test(start_paused = true)]
 async fn what_is_skipped_up_to_a_length_may_pause_for_as_long_as_it_takes() {
     let (mut here, there) = tokio::io::duplex(1 << 16);
-    let server = Peer::start(Stream::new(there, Framing::Header, 1 << 20), methods());
+    let server = Peer::start(Stream::new(there, Framing::Header), methods());
     here.write_all(b"X-Other: 1\r\n\r\n{\"half\":")
         .await
         .unwrap();

@@ -107,7 +107,7 @@ fn router() -> Router {
 fn pair(config: &Config) -> (Peer, Peer, AbortHandle) {
     let ((here, mut one), (mut two, there)) = (duplex(4096), duplex(4096));
     let start = |io| {
-        let stream = Stream::new(io, Framing::Line, config.policy.max_message);
+        let stream = Stream::new(io, Framing::Line);
         Peer::start_with(stream, router(), config.clone())
     };
     let cable = tokio::spawn(async move { copy_bidirectional(&mut one, &mut two).await });

@@ -26,7 +26,7 @@ use super::response::{Calls, Received};
 use super::woken::{SlotWaker, WokenSlots};
 use crate::config::Config;
 use crate::http::Body;
-use crate::transport::{ReceiveError, Transport};
+use crate::transport::{ReceiveError, Transport, TransportInfo};
 
 /// Messages and failures that may wait until the connection's task takes them.
 const RECEIVED: usize = 64;
@@ -179,6 +179,12 @@ impl Transport for PostTransport {
         }
     }
 
+    fn info(&self) -> TransportInfo {
+        TransportInfo::default()
+            .remote(self.origin.authority().to_owned())
+            .keeps_calls(true)
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         while !out.is_empty() {
             if self.has_free_slot() {
@@ -194,7 +200,7 @@ impl Transport for PostTransport {
 
     /// Waits for notifications that were not accepted yet, and ends all calls. The reason
     /// is the failure of a message that no call could report.
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
+    fn poll_close(&mut self, cx: &mut Context<'_>, _: &CloseReason) -> Poll<Option<CloseReason>> {
         if !std::mem::replace(&mut self.closing, true) {
             self.abort(|slot| !slot.calls.is_empty());
         }
@@ -212,10 +218,6 @@ impl Transport for PostTransport {
         Poll::Ready(rejection.map(|error| error.close_reason()))
     }
 
-    fn keeps_calls(&self) -> bool {
-        true
-    }
-
     fn forget(&mut self, id: &RequestId) {
         let mut slots = self.slots.iter_mut();
         let Some(slot) = slots.find(|slot| slot.calls.contains(id)) else {
@@ -227,10 +229,6 @@ impl Transport for PostTransport {
             let waker = Arc::clone(&slot.waker);
             self.abort(|slot| Arc::ptr_eq(&slot.waker, &waker));
         }
-    }
-
-    fn remote(&self) -> Option<String> {
-        Some(self.origin.authority().to_owned())
     }
 }
 

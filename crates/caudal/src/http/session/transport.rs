@@ -23,7 +23,7 @@ use super::table::SessionTable;
 use crate::connection::deadline::after;
 use crate::dialect::member;
 use crate::server::group::ConnectionGroup;
-use crate::transport::{ReceiveError, Transport};
+use crate::transport::{ReceiveError, Transport, TransportInfo};
 
 /// Maximum of output that waits in the session's connection before it is given to the
 /// session, in bytes.
@@ -240,20 +240,18 @@ impl Transport for SessionTransport {
         Poll::Ready(Ok(()))
     }
 
-    fn closing(&mut self, _: &CloseReason) {
-        self.close();
-        let (queues, hub) = (Arc::clone(&self.queues), Arc::clone(&self.hub));
-        self.draining = Some(Box::pin(drain(queues, hub)));
-    }
-
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        if let Some(draining) = &mut self.draining {
-            ready!(draining.as_mut().poll(cx));
+    fn poll_close(&mut self, cx: &mut Context<'_>, _: &CloseReason) -> Poll<Option<CloseReason>> {
+        if self.draining.is_none() {
+            self.close();
         }
-        Poll::Ready(None)
+        let draining = self.draining.get_or_insert_with(|| {
+            let (queues, hub) = (Arc::clone(&self.queues), Arc::clone(&self.hub));
+            Box::pin(drain(queues, hub))
+        });
+        draining.as_mut().poll(cx).map(|()| None)
     }
 
-    fn close_timeout(&self) -> Duration {
+    fn info(&self) -> TransportInfo {
         let left = match self.hub.stop.is_cancelled() {
             true => self
                 .hub
@@ -261,7 +259,10 @@ impl Transport for SessionTransport {
                 .saturating_duration_since(Instant::now()),
             false => Duration::ZERO,
         };
-        left.saturating_add(2 * READ_TIME)
+        TransportInfo::default()
+            .remote(self.remote.clone())
+            .output(MAX_OUTPUT)
+            .close_timeout(left.saturating_add(2 * READ_TIME))
     }
 
     fn queued(&mut self, bytes: usize) {
@@ -274,14 +275,6 @@ impl Transport for SessionTransport {
             counted -= first.bytes();
             self.queued.pop_front();
         }
-    }
-
-    fn output(&self) -> Option<usize> {
-        Some(MAX_OUTPUT)
-    }
-
-    fn remote(&self) -> Option<String> {
-        self.remote.clone()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::connection::buffers;
 use crate::connection::deadline::after;
 use crate::connection::incomplete::Share;
 use crate::http::UpgradeGuard;
-use crate::transport::{ReceiveError, Transport};
+use crate::transport::{ReceiveError, Transport, TransportInfo, TransportProgress};
 
 /// Maximum bytes of the head of a frame.
 const HEAD: usize = 14;
@@ -109,7 +109,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
     /// Closes the WebSocket, because it is beyond the limit of connections.
     pub(super) async fn refuse(mut self) {
         self.goodbye = Some(goodbye::too_many());
-        std::future::poll_fn(|cx| self.poll_close(cx)).await;
+        let reason = CloseReason::local();
+        std::future::poll_fn(|cx| self.poll_close(cx, &reason)).await;
     }
 
     /// Returns the capacity of its buffers in bytes.
@@ -287,6 +288,34 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
         self.wire.frames.skipped()
     }
 
+    fn poll_close(
+        &mut self,
+        cx: &mut Context<'_>,
+        reason: &CloseReason,
+    ) -> Poll<Option<CloseReason>> {
+        if self.goodbye.is_none() {
+            self.goodbye = Some(goodbye::frame(reason));
+            self.timer = None;
+        }
+        let timer = &mut self.timer;
+        let timer = timer.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+        if timer.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        self.poll_end(cx).map(|_| None)
+    }
+
+    fn info(&self) -> TransportInfo {
+        TransportInfo::default().remote(self.remote.clone())
+    }
+
+    fn progress(&self) -> TransportProgress {
+        TransportProgress::default()
+            .received(self.wire.received)
+            .sent(self.wire.sent)
+            .is_amid_frame(self.wire.frames.is_amid_message())
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         if !self.is_open {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -307,36 +336,6 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for WebSocket
                 return Poll::Ready(Ok(()));
             }
         }
-    }
-
-    fn closing(&mut self, reason: &CloseReason) {
-        self.goodbye = Some(goodbye::frame(reason));
-        self.timer = None;
-    }
-
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        let timer = &mut self.timer;
-        let timer = timer.get_or_insert_with(|| Box::pin(sleep(LINGER)));
-        if timer.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(None);
-        }
-        self.poll_end(cx).map(|_| None)
-    }
-
-    fn received(&self) -> Option<u64> {
-        Some(self.wire.received)
-    }
-
-    fn sent(&self) -> Option<u64> {
-        Some(self.wire.sent)
-    }
-
-    fn is_amid_frame(&self) -> bool {
-        self.wire.frames.is_amid_message()
-    }
-
-    fn remote(&self) -> Option<String> {
-        self.remote.clone()
     }
 }
 

@@ -139,7 +139,7 @@ async fn a_burst_is_read_at_once() {
     assert_eq!(reads.load(SeqCst), 1);
     assert!(glance(&mut socket).is_pending());
     assert_eq!(reads.load(SeqCst), 2);
-    assert_eq!(socket.received(), Some(burst.len() as u64));
+    assert_eq!(socket.progress().received, Some(burst.len() as u64));
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,12 +215,12 @@ async fn what_is_split_anywhere_is_put_together() {
         while let Poll::Ready(message) = glance(&mut socket) {
             got.push(message.unwrap().unwrap());
         }
-        assert_eq!(socket.is_amid_frame(), cut != whole - 308, "{cut}");
+        assert_eq!(socket.progress().is_amid_frame, cut != whole - 308, "{cut}");
         there.write_all(&bytes[cut..]).await.unwrap();
         while let Poll::Ready(message) = glance(&mut socket) {
             got.push(message.unwrap().unwrap());
         }
-        assert!(!socket.is_amid_frame());
+        assert!(!socket.progress().is_amid_frame);
         assert_eq!(got, ["{\"a\":\"ö\"}".as_bytes(), &[b'y'; 300]], "{cut}");
     }
 }
@@ -339,15 +339,15 @@ async fn nothing_is_heard_after_a_goodbye_and_nothing_said_after_its_answer() {
     // What was ready by then goes first.
     let mut out = BytesMut::from(&b"1\n"[..]);
     poll_fn(|cx| socket.poll_send(cx, &mut out)).await.unwrap();
-    socket.closing(&CloseReason::local());
+    let reason = CloseReason::local();
     let closing = tokio::spawn(async move {
         // It waits for the other side's end.
-        let ended = poll_fn(|cx| Poll::Ready(socket.poll_close(cx))).await;
+        let ended = poll_fn(|cx| Poll::Ready(socket.poll_close(cx, &reason))).await;
         assert!(ended.is_pending());
         let mut out = BytesMut::from(&b"2\n"[..]);
         let sent = poll_fn(|cx| socket.poll_send(cx, &mut out)).await;
         assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
-        poll_fn(|cx| socket.poll_close(cx)).await
+        poll_fn(|cx| socket.poll_close(cx, &reason)).await
     });
     let mut said = Vec::new();
     there.read_to_end(&mut said).await.unwrap();

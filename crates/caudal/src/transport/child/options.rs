@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use caudal_core::Framing;
+use caudal_core::{Framing, setters};
 
 /// Handling of a child's stderr.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,8 +37,6 @@ pub struct ChildOptions {
     pub stderr: Stderr,
     /// Framing of the messages: lines by default.
     pub framing: Framing,
-    /// Maximum bytes of a message: 1 MiB by default.
-    pub max_message: usize,
     /// Time that the child has to exit after its stdin is closed, by this side or by the
     /// child: 2 s by default. On Unix it has the same time again after it was sent SIGTERM.
     pub grace: Duration,
@@ -53,7 +51,6 @@ impl Default for ChildOptions {
         Self {
             stderr: Stderr::Inherit,
             framing: Framing::Line,
-            max_message: 1 << 20,
             grace: Duration::from_secs(2),
             end_with_parent: false,
         }
@@ -61,38 +58,10 @@ impl Default for ChildOptions {
 }
 
 impl ChildOptions {
-    /// Sets [`stderr`](Self::stderr).
-    #[must_use]
-    pub fn stderr(mut self, stderr: Stderr) -> Self {
-        self.stderr = stderr;
-        self
-    }
-
-    /// Sets [`framing`](Self::framing).
-    #[must_use]
-    pub fn framing(mut self, framing: Framing) -> Self {
-        self.framing = framing;
-        self
-    }
-
-    /// Sets [`max_message`](Self::max_message).
-    #[must_use]
-    pub fn max_message(mut self, bytes: usize) -> Self {
-        self.max_message = bytes;
-        self
-    }
-
-    /// Sets [`grace`](Self::grace).
-    #[must_use]
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
-    }
-
-    /// Sets [`end_with_parent`](Self::end_with_parent).
-    #[must_use]
-    pub fn end_with_parent(mut self, end_with_parent: bool) -> Self {
-        self.end_with_parent = end_with_parent;
-        self
+    setters! {
+        stderr: Stderr,
+        framing: Framing,
+        grace: Duration,
+        end_with_parent: bool,
     }
 }

@@ -18,7 +18,7 @@ use self::threads::{Descriptors, Io, take};
 #[cfg(unix)]
 use self::unix::{Descriptors, Io, take};
 use super::stream::Stream;
-use super::{ReceiveError, Transport};
+use super::{ReceiveError, Transport, TransportInfo, TransportProgress};
 use crate::connection::incomplete::Share;
 
 /// Takes standard input and output for a connection.
@@ -35,10 +35,10 @@ use crate::connection::incomplete::Share;
 ///
 /// # Errors
 /// One of them is closed, cannot be registered, or belongs to another connection.
-pub fn stdio(framing: Framing, max_message: usize) -> io::Result<Stdio> {
+pub fn stdio(framing: Framing) -> io::Result<Stdio> {
     let taken = Taken::new()?;
     let (io, descriptors) = take()?;
-    let stream = Stream::new(io, framing, max_message).with_remote("stdio");
+    let stream = Stream::new(io, framing).with_remote("stdio");
     Ok(Stdio {
         stream,
         _descriptors: descriptors,
@@ -120,27 +120,27 @@ impl Transport for Stdio {
         self.stream.skipped()
     }
 
+    fn poll_close(
+        &mut self,
+        cx: &mut Context<'_>,
+        reason: &CloseReason,
+    ) -> Poll<Option<CloseReason>> {
+        self.stream.poll_close(cx, reason)
+    }
+
+    fn info(&self) -> TransportInfo {
+        self.stream.info()
+    }
+
+    fn progress(&self) -> TransportProgress {
+        self.stream.progress()
+    }
+
+    fn set_max_message(&mut self, bytes: usize) {
+        self.stream.set_max_message(bytes);
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         self.stream.poll_send(cx, out)
-    }
-
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
-        self.stream.poll_close(cx)
-    }
-
-    fn framing(&self) -> Framing {
-        self.stream.framing()
-    }
-
-    fn received(&self) -> Option<u64> {
-        self.stream.received()
-    }
-
-    fn is_amid_frame(&self) -> bool {
-        self.stream.is_amid_frame()
-    }
-
-    fn remote(&self) -> Option<String> {
-        self.stream.remote()
     }
 }

@@ -45,7 +45,7 @@ impl Raw {
     /// The same with a pipe of so many bytes in between.
     pub(crate) fn serve_through(pipe: usize, router: Router, config: Config) -> (Peer, Self) {
         let (here, there) = tokio::io::duplex(pipe);
-        let stream = Stream::new(there, Framing::Line, config.policy.max_message);
+        let stream = Stream::new(there, Framing::Line);
         let peer = Peer::start_with(stream, router, config);
         let (reader, writer) = tokio::io::split(here);
         let lines = BufReader::new(reader).lines();

@@ -35,7 +35,7 @@ impl World {
 
     async fn with_pings(interval: u64, timeout: u64) -> Self {
         let mut options = Options::default();
-        options.ping_interval = Some(Duration::from_secs(interval));
+        options.ping_interval = Some(Duration::from_secs(interval)).filter(|it| !it.is_zero());
         options.ping_timeout = Duration::from_secs(timeout);
         Self::new(Config::default(), options).await
     }

@@ -188,7 +188,6 @@ impl World {
             }
             Kind::Stdio => {
                 let options = caudal::transport::ChildOptions::default();
-                let options = options.max_message(config.policy.max_message);
                 let child = caudal::transport::Child::spawn(child(self.settings), options);
                 Peer::start_with(child.unwrap(), router, config)
             }
@@ -216,8 +215,7 @@ impl World {
         match self.kind {
             Kind::Memory => {
                 let (here, there) = tokio::io::duplex(1 << 16);
-                let limit = config.policy.max_message;
-                let stream = caudal::transport::Stream::new(there, caudal::Framing::Line, limit);
+                let stream = caudal::transport::Stream::new(there, caudal::Framing::Line);
                 let _peer = Peer::start_with(stream, methods::served(), config);
                 raw::over_lines(here, text).await
             }

@@ -19,7 +19,7 @@ use super::posts::{CallTokens, OutgoingPost, PostSender};
 use super::session::{ClientSession, SessionEnd};
 use crate::http::client::cut_line;
 use crate::http::client::response::{Calls, Received};
-use crate::transport::{ReceiveError, Transport};
+use crate::transport::{ReceiveError, Transport, TransportInfo};
 
 /// Maximum number of the server's messages that wait for the connection.
 const MAX_RECEIVED: usize = 16;
@@ -126,6 +126,12 @@ impl Transport for ClientTransport {
         }
     }
 
+    fn info(&self) -> TransportInfo {
+        TransportInfo::default()
+            .remote(self.session.origin.authority().to_owned())
+            .keeps_calls(true)
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<io::Result<()>> {
         let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
         while !out.is_empty() {
@@ -140,7 +146,7 @@ impl Transport for ClientTransport {
 
     /// Waits until messages are accepted, and ends the session. A message that was not
     /// accepted, and no call could report that, is the reason.
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<Option<CloseReason>> {
+    fn poll_close(&mut self, cx: &mut Context<'_>, _: &CloseReason) -> Poll<Option<CloseReason>> {
         let closing = self.closing.get_or_insert_with(|| {
             self.messages.close();
             self.closed.cancel();
@@ -153,18 +159,10 @@ impl Transport for ClientTransport {
         closing.as_mut().poll(cx)
     }
 
-    fn keeps_calls(&self) -> bool {
-        true
-    }
-
     fn forget(&mut self, id: &RequestId) {
         match self.calls.remove(id) {
             Some(token) => token.cancel(),
             None => drop(self.gone.insert(id.clone())),
         }
-    }
-
-    fn remote(&self) -> Option<String> {
-        Some(self.session.origin.authority().to_owned())
     }
 }
