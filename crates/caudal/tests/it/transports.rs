@@ -10,6 +10,7 @@ use std::any::Any;
 #[cfg(unix)]
 use std::error::Error as _;
 use std::fmt::Write as _;
+#[cfg(unix)]
 use std::fs;
 #[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
