@@ -171,9 +171,10 @@ impl Child {
             let first = !std::mem::replace(&mut termination.stopped, true);
             let asked = first && self.group.as_ref().is_some_and(ProcessGroup::ask_to_end);
             if !asked {
-                self.group = None;
+                // The child first: with its job alone it would exit with status 0 on Windows.
                 // It fails if the child is gone already.
                 let _ = self.child.start_kill();
+                self.group = None;
             }
         }
     }

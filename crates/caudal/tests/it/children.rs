@@ -39,7 +39,7 @@ fn role() -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_child_is_called_and_ends_when_the_connection_is_closed() {
+async fn a_program_that_serves_ends_in_good_order_when_its_client_closes() {
     let peer = connect(Endpoint::command(conformance(), ["stdio:"]))
         .await
         .unwrap();

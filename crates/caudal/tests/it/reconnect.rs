@@ -202,6 +202,7 @@ async fn lost(puppet: &mut Puppet) -> (Peer, mpsc::UnboundedReceiver<ConnectionG
 /// Proves: A85, A100, A55
 #[tokio::test]
 async fn a_client_comes_back_to_a_server_that_was_restarted() {
+    #[cfg(unix)]
     let directory = tempfile::tempdir().unwrap();
     let endpoints = [
         Endpoint::tcp("127.0.0.1", 0),

@@ -807,18 +807,6 @@ async fn a_child_gets_its_arguments_environment_and_directory() {
     );
 }
 
-#[tokio::test]
-async fn a_program_that_serves_ends_in_good_order_when_its_client_closes() {
-    let peer = connect(Endpoint::command(conformance(), ["stdio:"]))
-        .await
-        .unwrap();
-    let sum: i64 = within(peer.call("add", (1, 2))).await.unwrap();
-    assert_eq!(sum, 3);
-    peer.close();
-    let reason = within(peer.closed()).await;
-    assert!(reason.is_local() && exit(&reason).status.success() && !exit(&reason).stopped);
-}
-
 /// Proves: A85
 #[tokio::test]
 async fn a_child_that_died_is_started_again_if_asked() {

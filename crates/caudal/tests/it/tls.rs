@@ -462,7 +462,7 @@ fn nothing_shows_a_key() {
     let server = ServerTls::new(chain.as_str(), key.as_str()).unwrap();
     let client = ClientTls::default();
     let client = client.certificate(chain.as_str(), key.as_str()).unwrap();
-    let joined = key.replace('\n', "");
+    let joined = key.replace(['\r', '\n'], "");
     let cut = &key[..key.len() / 2];
     let mut shown = format!("{server:?}{client:?}{:?}", Pem::from(key.as_str()));
     for bad in [joined.as_str(), cut] {

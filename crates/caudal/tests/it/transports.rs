@@ -7,8 +7,10 @@
 )]
 
 use std::any::Any;
+#[cfg(unix)]
 use std::error::Error as _;
 use std::fmt::Write as _;
+#[cfg(unix)]
 use std::fs;
 #[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -324,6 +326,9 @@ async fn calls_notifications_batches_and_errors_pass_every_transport() {
 async fn a_handler_calls_back_over_every_transport() {
     for (kind, framing) in everywhere() {
         println!("{kind:?} {framing:?}");
+        if kind == Child && cfg!(windows) {
+            continue;
+        }
         if kind == Child {
             // `cat` sends back our own call, so the callee is us.
             let cat = Endpoint::command("cat", [""; 0]).with_framing(framing);

@@ -196,7 +196,7 @@ async fn dial_any(
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::{TcpListener, TcpSocket, TcpStream};
+    use tokio::net::TcpListener;
 
     use super::super::register::register;
     use super::*;
@@ -240,6 +240,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn an_address_that_never_answers_leaves_time_for_the_next() {
+        use tokio::net::{TcpSocket, TcpStream};
+
         // Where nobody accepts, a few connections wait, and those after them get no answer.
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
