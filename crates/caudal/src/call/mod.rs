@@ -206,14 +206,8 @@ fn run_call<'m: 'c, 'c>(
         return refuse_call(refusal, id, params, caller, replies);
     }
     // A fallback serves many names; each call has its own.
-    let own: Arc<str>;
-    let name = match route.is_fallback() {
-        false => &route.name,
-        true => {
-            own = method.into();
-            &own
-        }
-    };
+    let own = route.is_fallback().then(|| Arc::<str>::from(method));
+    let name = own.as_ref().unwrap_or(&route.name);
     let span = CallSpan::begin(name, route.is_fallback());
     let mut call = HandlerCall {
         params,
@@ -234,7 +228,6 @@ fn run_call<'m: 'c, 'c>(
     let run = AssertUnwindSafe(|| route.method.handler.run(&mut call, replies));
     let ran = span.in_scope(|| catch_unwind(run));
     span.record_id(call.reply.id);
-    let mut started = Started::Done;
     match ran {
         Ok(Ran::Replied) => {}
         Ok(Ran::Suspended) => return Started::Suspended(call.suspend(span)),
@@ -244,7 +237,11 @@ fn run_call<'m: 'c, 'c>(
         Ok(Ran::NotACall(message)) => return Started::NotACall(message),
         Err(panic) => match &call.params {
             Params::Read(_) => span.in_scope(|| replies.panicked(&mut call.reply, panic)),
-            Params::Unread(_) => started = Started::Panicked(panic),
+            // No future was made yet.
+            Params::Unread(_) => {
+                span.end(Outcome::Error);
+                return Started::Panicked(panic);
+            }
         },
     }
     // A future may panic when it is dropped.
@@ -252,7 +249,7 @@ fn run_call<'m: 'c, 'c>(
         incident::contain(name, || drop(future));
     }
     span.end(call.reply.outcome.unwrap_or(Outcome::Error));
-    started
+    Started::Done
 }
 
 /// Returns why the handler of a call must not run.

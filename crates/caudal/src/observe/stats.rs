@@ -47,9 +47,7 @@ pub struct Stats {
 
 macro_rules! counters {
     ($($field:ident),*) => {
-        /// The fields that change most often come first.
         #[derive(Debug, Default)]
-        #[repr(C)]
         pub(crate) struct Counters { $($field: AtomicU64,)* }
 
         impl Counters {
