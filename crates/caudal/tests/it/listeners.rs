@@ -1,6 +1,7 @@
 //! Servers on sockets that the application has bound, and on connections that it accepts.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use caudal::{
@@ -235,4 +236,32 @@ async fn a_protocol_that_is_none_is_refused_with_advice() {
     let error = serve_on(socket(), router()).protocol("https://localhost/");
     let error = error.await.unwrap_err();
     assert!(matches!(error, Error::Listen { .. }), "{error}");
+}
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn tls_is_spoken_on_sockets_and_connections_of_the_application() {
+    use caudal::http::{ClientOptions, Options};
+    use caudal::tls::ClientTls;
+
+    let root = crate::support::root::Root::new("root");
+    let trust = ClientTls::with_roots(root.pem.as_str()).unwrap();
+    let client = ClientOptions::default().tls(trust);
+    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = serve_on(tcp, router())
+        .protocol("https://localhost/rpc")
+        .http(Options::default().tls(root.server()))
+        .await
+        .unwrap();
+    let peer = connect(server.endpoint()).http(client.clone()).await;
+    let call = peer.unwrap();
+    assert_eq!(within(call.call::<i64>("add", (1, 2))).await.unwrap(), 3);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connecting = connect(format!("wss://localhost:{port}/rpc")).http(client);
+    let connecting = tokio::spawn(connecting.into_future());
+    let (stream, _) = listener.accept().await.unwrap();
+    server.serve_stream(stream, "wss://localhost/rpc").unwrap();
+    let peer = within(connecting).await.unwrap().unwrap();
+    assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
