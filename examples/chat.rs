@@ -5,64 +5,75 @@
 //! `cargo run --release --example chat -- join tcp://127.0.0.1:PORT NAME`
 #![allow(clippy::print_stdout, reason = "it is a chat")]
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use caudal::{Context, JsonRpcError, Peer, PreparedNotification, Router};
+use caudal::{Context, JsonRpcError, Peer, PeerId, PreparedNotification, Router, State};
 use tokio::sync::mpsc;
 
-/// A member's name, kept with the connection.
-struct Name(String);
-
-#[derive(Clone, Default)]
-struct Room(Arc<Mutex<Vec<Peer>>>);
+/// The members of the chat, with their names.
+#[derive(Default)]
+struct Room(Mutex<HashMap<PeerId, (Peer, String)>>);
 
 impl Room {
-    fn join(self, peer: Peer, name: String) -> Result<(), JsonRpcError> {
-        if peer.extensions().get::<Name>().is_some() {
-            return Err(JsonRpcError::new(2, "you have joined already"));
+    fn join(&self, peer: &Peer, name: String) -> Result<(), JsonRpcError> {
+        let said = format!("{name} has joined");
+        match self.members().entry(peer.id()) {
+            Entry::Occupied(_) => return Err(JsonRpcError::new(2, "you have joined already")),
+            Entry::Vacant(free) => drop(free.insert((peer.clone(), name))),
         }
-        peer.extensions().insert(Name(name.clone()));
-        self.update(|members| members.push(peer.clone()));
-        self.tell(&format!("{name} has joined"))?;
-        tokio::spawn(async move {
-            peer.closed().await;
-            self.update(|members| members.retain(|member| !member.state().is_closed()));
-            self.tell(&format!("{name} has left"))
-        });
-        Ok(())
+        self.tell(&said)
+    }
+
+    fn say(&self, peer: &Peer, text: &str) -> Result<(), JsonRpcError> {
+        let name = self.members().get(&peer.id()).map(|(_, name)| name.clone());
+        let name = name.ok_or_else(|| JsonRpcError::new(1, "join first"))?;
+        self.tell(&format!("{name}: {text}"))
+    }
+
+    fn leave(&self, peer: &Peer) {
+        let left = self.members().remove(&peer.id());
+        if let Some((_, name)) = left {
+            let _ = self.tell(&format!("{name} has left"));
+        }
     }
 
     /// Tells all members. The line is serialised once, however many they are. A member who
     /// reads too slowly misses it; the others do not wait.
     fn tell(&self, line: &str) -> Result<(), JsonRpcError> {
-        let event = PreparedNotification::new("line", [line])
+        let line = PreparedNotification::new("line", [line])
             .map_err(|_| JsonRpcError::internal_error())?;
-        for member in self.update(|members| members.clone()) {
-            // One who is gone, or does not read, is no reason to fail.
-            let _ = member.try_publish(&event);
+        for (member, _) in self.members().values() {
+            // A member who is gone, or does not read, is no reason to fail.
+            let _ = member.try_publish(&line);
         }
         Ok(())
     }
 
-    fn update<R>(&self, change: impl FnOnce(&mut Vec<Peer>) -> R) -> R {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn members(&self) -> MutexGuard<'_, HashMap<PeerId, (Peer, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 async fn serve(endpoint: &str) -> Result<(), Box<dyn Error>> {
-    let joining = Room::default();
-    let saying = joining.clone();
-    let router = Router::new()
-        .method("join", move |cx: Context, (name,): (String,)| {
-            joining.clone().join(cx.peer().clone(), name)
+    let router = Router::with_state(Room::default())
+        .method(
+            "join",
+            |room: State<Room>, cx: Context, (name,): (String,)| room.join(cx.peer(), name),
+        )
+        .method(
+            "say",
+            |room: State<Room>, cx: Context, (text,): (String,)| room.say(cx.peer(), &text),
+        );
+    let room = router.state();
+    let server = caudal::serve(endpoint, router)
+        .on_disconnect(move |peer, _| {
+            room.leave(&peer);
+            async {}
         })
-        .method("say", move |cx: Context, (text,): (String,)| {
-            let name = cx.peer().extensions().get::<Name>();
-            let name = name.ok_or_else(|| JsonRpcError::new(1, "join first"))?;
-            saying.tell(&format!("{}: {text}", name.0))
-        });
-    let server = caudal::serve(endpoint, router).await?;
+        .await?;
     println!("serving on {}", server.endpoint());
     server.wait().await;
     Ok(())

@@ -22,6 +22,7 @@ use tower_service::Service;
 use self::handler::IntoMethod;
 use self::middleware::{Handler, IncomingCall, Layered};
 use self::routes::{RegisterError, Routes};
+use self::state::State;
 use crate::call::lone::{self, LoneExchange};
 use crate::config::Config;
 
@@ -107,6 +108,33 @@ impl<S> Router<S> {
 }
 
 impl<S, E> Router<S, E> {
+    /// Returns the state, to share it with code outside of the methods.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), caudal::Error> {
+    /// use caudal::{Router, State};
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    ///
+    /// let router = Router::with_state(AtomicUsize::new(0))
+    ///     .method("clients", |count: State<AtomicUsize>| Ok(count.load(Relaxed)));
+    /// let (joined, left) = (router.state(), router.state());
+    /// let server = caudal::serve("tcp://127.0.0.1:0", router)
+    ///     .on_connect(move |_peer| {
+    ///         joined.fetch_add(1, Relaxed);
+    ///         async { Ok(()) }
+    ///     })
+    ///     .on_disconnect(move |_peer, _reason| {
+    ///         left.fetch_sub(1, Relaxed);
+    ///         async {}
+    ///     })
+    ///     .await?;
+    /// # let _ = server; Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn state(&self) -> State<S> {
+        State(Arc::clone(&self.state))
+    }
+
     /// Sets the error type of the methods that are registered from here on. It is
     /// [`JsonRpcError`] by default.
     ///
