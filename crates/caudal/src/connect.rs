@@ -160,6 +160,7 @@ impl IntoFuture for Connect {
                 endpoint,
                 timeout: self.timeout,
                 child: self.child,
+                #[cfg(feature = "http")]
                 config: Arc::clone(&config),
                 #[cfg(feature = "http")]
                 http: self.http,
@@ -193,6 +194,7 @@ struct Dial {
     endpoint: Endpoint,
     timeout: Option<Duration>,
     child: ChildOptions,
+    #[cfg(feature = "http")]
     config: Arc<Config>,
     #[cfg(feature = "http")]
     http: http::ClientOptions,

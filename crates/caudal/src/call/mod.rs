@@ -254,7 +254,7 @@ fn run_call<'m: 'c, 'c>(
 
 /// Returns why the handler of a call must not run.
 #[inline]
-fn refusal(route: &Route, scope: &Scope<'_>) -> Option<Refusal> {
+fn refusal(route: &Route, scope: &Scope<'_>) -> Option<Refusal<'static>> {
     let caller = scope.caller;
     if route.method.settings.calls_back && caller.return_path() < ReturnPath::Calls {
         return Some(Refusal::NoReturnPath);
@@ -266,7 +266,7 @@ fn refusal(route: &Route, scope: &Scope<'_>) -> Option<Refusal> {
 
 #[cold]
 fn refuse_call<'m>(
-    refusal: Refusal,
+    refusal: Refusal<'_>,
     id: Option<Id<'m>>,
     params: Params<'m, '_, '_>,
     caller: &Caller,

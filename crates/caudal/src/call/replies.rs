@@ -56,12 +56,14 @@ impl Outcome {
 }
 
 /// Reason why a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refusal<'e> {
     Overloaded,
     ShuttingDown,
     /// The handler must call its caller, which cannot be called.
     NoReturnPath,
+    /// The application does not accept the client.
+    NotAccepted(&'e JsonRpcError),
 }
 
 /// Destination and framing of replies.
@@ -173,7 +175,12 @@ impl<'o> Replies<'o> {
     }
 
     /// Refuses a request.
-    pub(crate) fn refuse(&mut self, id: Id<'_>, refusal: Refusal) {
+    pub(crate) fn refuse(&mut self, id: Id<'_>, refusal: Refusal<'_>) {
+        let stats = self.caller.stats();
+        match refusal {
+            Refusal::Overloaded | Refusal::ShuttingDown => stats.overloaded(),
+            Refusal::NoReturnPath | Refusal::NotAccepted(_) => stats.served(true, true),
+        }
         let (code, message) = match refusal {
             Refusal::Overloaded => (ErrorCode::SERVER_OVERLOADED, "Server overloaded"),
             Refusal::ShuttingDown => (ErrorCode::SHUTTING_DOWN, "Server is shutting down"),
@@ -181,11 +188,8 @@ impl<'o> Replies<'o> {
                 ErrorCode::CALLBACK_REQUIRED,
                 "This method calls its caller back, and needs a connection for that",
             ),
+            Refusal::NotAccepted(error) => return self.write_error(id, error),
         };
-        match refusal {
-            Refusal::Overloaded | Refusal::ShuttingDown => self.caller.stats().overloaded(),
-            Refusal::NoReturnPath => self.caller.stats().served(true, true),
-        }
         self.write_error(id, &JsonRpcError::new(code, message));
     }
 

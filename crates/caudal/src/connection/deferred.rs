@@ -26,6 +26,9 @@ impl Core {
     /// Does with a message what can be done now, and queues it if it must wait.
     pub(super) fn defer(&mut self, frame: &[u8], time_slice: TimeSlice) {
         let connection = Arc::clone(&self.connection);
+        if let Some(error) = connection.refusal() {
+            return self.refuse(frame, Refusal::NotAccepted(error));
+        }
         let (policy, config) = (&connection.config.policy, &connection.config);
         let mut message = decode(frame, policy);
         let traces = Traces::find(connection.config.trace, frame, &message);
@@ -105,6 +108,31 @@ impl Core {
             true => Refusal::ShuttingDown,
             false => Refusal::Overloaded,
         };
+        self.refuse_entries(entries, refusal);
+    }
+
+    /// Refuses all messages that wait.
+    pub(super) fn refuse_queue(&mut self, refusal: Refusal<'_>) {
+        while let Some(queued) = self.queue.pop() {
+            if queued.is_counted() {
+                self.connection.incoming.uncount_request();
+            }
+            self.refuse(&queued.frame, refusal);
+        }
+    }
+
+    /// Refuses a message: its requests are answered, and nothing else is done with it.
+    fn refuse(&mut self, frame: &[u8], refusal: Refusal<'_>) {
+        let connection = Arc::clone(&self.connection);
+        match decode(frame, &connection.config.policy) {
+            Message::Request(request) => self.replies().refuse(request.id, refusal),
+            Message::Batch(entries) => self.refuse_entries(&entries, refusal),
+            Message::Response(response) => connection.settle(&response),
+            _ => connection.stats.dropped(1),
+        }
+    }
+
+    fn refuse_entries(&mut self, entries: &[Message<'_>], refusal: Refusal<'_>) {
         let mut batch = BatchReplies::default();
         for entry in entries {
             let start = batch.text.len();

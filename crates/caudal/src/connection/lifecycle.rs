@@ -19,7 +19,7 @@ use crate::peer::{Backoff, ConnectionGap, ConnectionState, Peer};
 use crate::router::handler::BoxFuture;
 use crate::router::routes::Routes;
 use crate::server::group::Membership;
-use crate::server::hooks::DisconnectHook;
+use crate::server::hooks::ConnectionHooks;
 use crate::transport::Transport;
 
 /// Function that opens a new transport.
@@ -65,21 +65,23 @@ pub(crate) fn start(
         remote = connection.remote.as_deref(),
     );
     let membership = join(&connection);
-    let hooks = membership.as_ref().map(Membership::hooks);
     let end = EndGuard {
         connection: Arc::clone(&connection),
-        disconnect: hooks
-            .and_then(|hooks| hooks.connect(&connection))
+        hooks: membership
+            .as_ref()
+            .and_then(|membership| span.in_scope(|| membership.connect(&connection)))
             .map(Box::new),
-        _membership: membership,
+        membership,
     };
     let task = ConnectionTask::new(transport, Arc::clone(&connection), router);
     let run = async move {
         // Dropped after all else.
         let mut end = end;
         run(task, reconnect.map(Box::new)).await;
-        if let Some(disconnect) = end.disconnect.take() {
-            Box::pin(disconnect.run()).await;
+        // Its place is free for another connection.
+        end.membership = None;
+        if let Some(hooks) = end.hooks.take() {
+            Box::pin(hooks.disconnect()).await;
         }
     };
     tokio::spawn(tracing::Instrument::instrument(run, span));
@@ -90,18 +92,18 @@ pub(crate) fn start(
 /// the runtime.
 struct EndGuard {
     connection: Arc<Connection>,
-    /// `None` when it has begun to run.
-    disconnect: Option<Box<DisconnectHook>>,
+    /// `None` when the disconnect hook has begun to run.
+    hooks: Option<Box<ConnectionHooks>>,
     /// Dropped after that.
-    _membership: Option<Membership>,
+    membership: Option<Membership>,
 }
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
         self.connection.close(CloseReason::failed(Aborted));
         self.connection.announce_closed(None);
-        if let (Some(disconnect), Ok(runtime)) = (self.disconnect.take(), Handle::try_current()) {
-            runtime.spawn(disconnect.run());
+        if let (Some(hooks), Ok(runtime)) = (self.hooks.take(), Handle::try_current()) {
+            runtime.spawn(hooks.disconnect());
         }
     }
 }

@@ -28,11 +28,11 @@ mod task;
 mod timers;
 
 use std::mem::discriminant;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use caudal_core::{CloseReason, FrameError, Framing, Invalid, RawJson, Response};
+use caudal_core::{CloseReason, FrameError, Framing, Invalid, JsonRpcError, RawJson, Response};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -58,6 +58,8 @@ pub(crate) struct Connection {
     pub(crate) sender: Sender,
     pub(crate) extensions: Extensions,
     pub(crate) id: LazyPeerId,
+    /// Decision of the application about the client; `None` until it is made.
+    pub(crate) admission: OnceLock<Result<(), JsonRpcError>>,
     /// Address of the other side, if the transport knows it.
     pub(crate) remote: Option<String>,
     signal: Arc<TaskSignal>,
@@ -83,6 +85,7 @@ impl Connection {
             stats,
             extensions,
             id: LazyPeerId::default(),
+            admission: OnceLock::new(),
             remote,
             signal,
             is_closed: AtomicBool::new(false),
@@ -229,6 +232,16 @@ impl Connection {
     /// Lets the task look again, since a call has ended.
     pub(crate) fn notify_task(&self) {
         self.signal.request();
+    }
+
+    /// Returns the error for a client that the application does not accept.
+    pub(crate) fn refusal(&self) -> Option<&JsonRpcError> {
+        self.admission.get()?.as_ref().err()
+    }
+
+    /// Returns true if the application has accepted the client.
+    pub(crate) fn is_accepted(&self) -> bool {
+        matches!(self.admission.get(), Some(Ok(())))
     }
 
     /// Returns when no call of the other side runs any more. The connection's task has ended.

@@ -1,14 +1,16 @@
 //! Shutdown of a connection: its steps, its reason, and the work done before the end.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use caudal_core::CloseReason;
+use caudal_core::{CloseReason, Id};
 use tokio::time::Instant;
 
 use super::deadline::after;
 use super::task::Core;
 use super::{Command, count_frames};
+use crate::call::replies::Refusal;
 use crate::peer::ConnectionState;
 use crate::transport::ShuttingDown;
 
@@ -24,11 +26,21 @@ impl Core {
                 self.ending = Some((CloseReason::local(), Instant::now() + FLUSH));
             }
             Some(Command::Drain(deadline)) => {
+                let connection = Arc::clone(&self.connection);
+                let refusal = connection.refusal();
                 if self.ending.is_none() {
                     self.refusing = true;
                     self.connection.set_state(ConnectionState::Draining);
+                    if let Some(error) = refusal {
+                        // It tells also a client that has not sent a request yet.
+                        self.replies().refuse(Id::NULL, Refusal::NotAccepted(error));
+                        self.refuse_queue(Refusal::NotAccepted(error));
+                    }
                 }
-                let reason = || (CloseReason::local_with(ShuttingDown), deadline);
+                let reason = || match refusal {
+                    Some(_) => (CloseReason::local(), deadline),
+                    None => (CloseReason::local_with(ShuttingDown), deadline),
+                };
                 let end = self.ending.get_or_insert_with(reason);
                 end.1 = end.1.min(deadline);
             }
@@ -99,11 +111,14 @@ impl Core {
         let answered = !self.connection.sender.has_pending();
         let begun = self.queue.is_empty() && self.paused.is_none();
         let idle = begun && !self.connection.incoming.is_busy() && answered;
-        let done =
-            (idle || self.closing || self.is_blocked && !self.connection.sender.has_sent_calls())
-                && self.out.is_empty()
-                && !self.is_stalled
-                && !self.connection.signal.is_requested();
+        let is_refused = self.connection.refusal().is_some() && self.queue.is_empty();
+        let done = (idle
+            || is_refused
+            || self.closing
+            || self.is_blocked && !self.connection.sender.has_sent_calls())
+            && self.out.is_empty()
+            && !self.is_stalled
+            && !self.connection.signal.is_requested();
         done.then(|| reason.clone())
     }
 }

@@ -27,17 +27,16 @@ pub use self::client::dial::ClientOptions;
 #[cfg(any(feature = "ws", feature = "webhook", all(test, feature = "tls")))]
 pub(crate) use self::client::dial::Socket;
 pub use self::options::{Allowed, Authorize, Caller, Options, Secret};
-pub(crate) use self::server::Site;
 pub use self::server::body::Body;
 #[cfg(feature = "session")]
 pub(crate) use self::server::body::Flow;
 #[cfg(feature = "webhook")]
 pub(crate) use self::server::body::ReadError;
-pub(crate) use self::server::quota::Quota;
 #[cfg(feature = "session")]
-pub(crate) use self::server::quota::{QuotaLimits, QuotaPermit, network};
+pub(crate) use self::server::quota::{Quota, QuotaLimits, QuotaPermit, network};
 pub use self::server::service::Http;
 pub use self::server::status::{Reply, StatusPolicy};
+pub(crate) use self::server::{SharedState, Site};
 #[cfg(feature = "ws")]
 pub(crate) use self::server::{UpgradeGuard, bare};
 #[cfg(feature = "webhook")]

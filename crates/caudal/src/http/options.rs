@@ -117,11 +117,11 @@ pub struct Options {
     /// Maximum bytes of events that a session keeps for a client that comes back. All
     /// sessions together keep no more than [`session_bytes`](Self::session_bytes).
     pub replay: usize,
-    /// Time without an event after which an event stream sends a comment, or `None` for none.
+    /// Time without an event after which an event stream sends a comment, or `None` for none; at least 100 ms.
     pub keep_alive: Option<Duration>,
     /// Maximum time that a poll waits for a message.
     pub poll_timeout: Duration,
-    /// Time without input after which a WebSocket is sent a ping, or `None` for none.
+    /// Time without input after which a WebSocket is sent a ping, or `None` for none; at least 100 ms.
     pub ping_interval: Option<Duration>,
     /// Maximum time that a WebSocket has to answer a ping. While its client reads nothing that
     /// is sent to it, the WebSocket counts as silent, even if it sends.
@@ -180,6 +180,12 @@ impl Options {
         self.status = Some(Arc::new(status));
         self
     }
+}
+
+/// Returns the interval, but not less than 100 ms: a shorter one would only be load.
+#[cfg(any(feature = "ws", feature = "session"))]
+pub(crate) fn at_least(interval: Duration) -> Duration {
+    interval.max(Duration::from_millis(100))
 }
 
 impl Default for Options {

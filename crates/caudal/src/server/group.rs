@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::hooks::Hooks;
+use super::hooks::{ConnectionHooks, Hooks};
 use crate::call::Caller;
 #[cfg(feature = "http")]
 use crate::call::lone::LoneOrigin;
@@ -103,8 +103,9 @@ impl Drop for GroupGuard {
 pub(crate) struct Membership(GroupGuard, usize);
 
 impl Membership {
-    pub(crate) fn hooks(&self) -> &Hooks {
-        &self.0.hooks
+    /// Runs the hook for a connection that begins.
+    pub(crate) fn connect(&self, connection: &Arc<Connection>) -> Option<ConnectionHooks> {
+        self.0.hooks.connect(connection, || self.0.hold())
     }
 
     #[cfg(feature = "http")]
@@ -117,9 +118,12 @@ impl Drop for Membership {
     fn drop(&mut self) {
         let Self(hub, key) = self;
         let mut connections = hub.lock();
-        let stats = connections.open.remove(*key).stats();
-        connections.past.add(&stats);
+        let member = connections.open.remove(*key);
+        connections.past.add(&member.stats());
         (connections.past.in_flight, connections.past.pending) = (0, 0);
+        drop(connections);
+        // Values of the application are dropped with it, without the lock.
+        drop(member);
     }
 }
 
@@ -267,7 +271,9 @@ impl ConnectionGroup {
             .open
             .iter()
             .filter_map(|(_, member)| match member {
-                Member::Connection(connection) if !connection.is_closed() => {
+                Member::Connection(connection)
+                    if connection.is_accepted() && !connection.is_closed() =>
+                {
                     Some(Peer::of(Caller::Connection(Arc::clone(connection))))
                 }
                 _ => None,
@@ -279,7 +285,7 @@ impl ConnectionGroup {
     /// or at the limit.
     pub(crate) async fn shutdown(&self, limit: Duration) {
         let deadline = after(Instant::now(), limit);
-        *lock(&self.deadline) = Some(deadline);
+        self.shorten_deadline(deadline);
         self.stopping.store(true, Relaxed);
         self.stop.cancel();
         for (_, member) in &self.lock().open {
@@ -290,6 +296,12 @@ impl ConnectionGroup {
             }
         }
         self.wait().await;
+    }
+
+    /// Sets the deadline of the shutdown; of several, the earliest counts.
+    fn shorten_deadline(&self, deadline: Instant) {
+        let mut earliest = lock(&self.deadline);
+        *earliest = Some(earliest.map_or(deadline, |earlier| earlier.min(deadline)));
     }
 
     /// Returns the deadline of the shutdown, or now if there is none.

@@ -1,9 +1,6 @@
 //! Endpoints of a server: bound, checked, and accepting connections.
 
-#[cfg(feature = "http")]
 use std::io;
-#[cfg(feature = "http")]
-use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -16,7 +13,8 @@ use crate::connection::incomplete::Share;
 use crate::endpoint::{Address, Endpoint};
 use crate::error::Error;
 #[cfg(feature = "http")]
-use crate::http::{self, Quota, Site};
+use crate::http::{self, SharedState, Site};
+use crate::observe::stats::Stats;
 use crate::sync::lock;
 use crate::transport::{self, AcceptedStream, BoundListener, Listener, Socket};
 
@@ -27,9 +25,11 @@ pub(super) struct Endpoints {
     all: Mutex<Vec<Endpoint>>,
     #[cfg(feature = "http")]
     http: http::Options,
-    /// Counts the HTTP connections of all endpoints.
     #[cfg(feature = "http")]
-    quota: Arc<Quota<IpAddr>>,
+    shared: SharedState,
+    /// The service that the application mounts.
+    #[cfg(feature = "http")]
+    mounted: OnceLock<http::Http>,
     /// The URLs on which the application accepts connections.
     #[cfg(feature = "http")]
     sites: Mutex<Vec<(Endpoint, Arc<Site>)>>,
@@ -42,9 +42,11 @@ impl Endpoints {
             first: OnceLock::new(),
             all: Mutex::default(),
             #[cfg(feature = "http")]
-            http,
+            shared: SharedState::new(&http),
             #[cfg(feature = "http")]
-            quota: Arc::default(),
+            mounted: OnceLock::new(),
+            #[cfg(feature = "http")]
+            http,
             #[cfg(feature = "http")]
             sites: Mutex::default(),
         }
@@ -115,7 +117,7 @@ impl Endpoints {
             (Kind::Http(endpoint), _) => endpoint,
         };
         let local = listener.local_addr();
-        let is_loopback = local.is_none_or(|local| local.ip().is_loopback());
+        let is_loopback = local.is_none_or(|local| local.ip().to_canonical().is_loopback());
         self.check_loopback(is_loopback, &local.map_or(endpoint.clone(), tcp))?;
         self.accept_from(group, listener, endpoint)
     }
@@ -129,7 +131,8 @@ impl Endpoints {
     ) -> Result<(), Error> {
         let AcceptedStream(socket) = stream;
         if let Some(local) = socket.local_addr() {
-            self.check_loopback(local.ip().is_loopback(), &tcp(local))?;
+            let is_loopback = local.ip().to_canonical().is_loopback();
+            self.check_loopback(is_loopback, &tcp(local))?;
         }
         match protocol.0 {
             Kind::Framed(framing) => {
@@ -153,18 +156,17 @@ impl Endpoints {
         listener: Listener,
         endpoint: Endpoint,
     ) -> Result<Endpoint, Error> {
+        if group.stop.is_cancelled() {
+            let cause = io::Error::other("the server has been shut down");
+            let endpoint = Box::new(endpoint);
+            return Err(Error::Listen { endpoint, cause });
+        }
         let local = listener.local_addr();
         let port = local.map(|local| local.port());
         #[cfg(feature = "http")]
-        if let Some(target) = endpoint.target() {
-            check_websocket(&endpoint)?;
+        if endpoint.target().is_some() {
             let everywhere = local.is_some_and(|local| local.ip().is_unspecified());
-            let (options, quota) = (self.http.clone(), Arc::clone(&self.quota));
-            let site = Site::new(&target, everywhere, group, options, quota);
-            let site = site.map_err(|cause| Error::Listen {
-                endpoint: Box::new(endpoint.clone()),
-                cause,
-            })?;
+            let site = self.new_site(group, &endpoint, everywhere)?;
             tokio::spawn(site.run(group.hold(), listener));
             return Ok(self.add(endpoint.with_port(port)));
         }
@@ -176,19 +178,11 @@ impl Endpoints {
     /// The site of a URL for connections that the application accepts.
     #[cfg(feature = "http")]
     fn site(&self, group: &Arc<ConnectionGroup>, endpoint: Endpoint) -> Result<Arc<Site>, Error> {
-        check_websocket(&endpoint)?;
         let mut sites = lock(&self.sites);
         if let Some((_, site)) = sites.iter().find(|(known, _)| *known == endpoint) {
             return Ok(Arc::clone(site));
         }
-        let failed = |cause| Error::Listen {
-            endpoint: Box::new(endpoint.clone()),
-            cause,
-        };
-        let target = endpoint.target();
-        let target = target.ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
-        let (options, quota) = (self.http.clone(), Arc::clone(&self.quota));
-        let site = Site::new(&target, false, group, options, quota).map_err(failed)?;
+        let site = self.new_site(group, &endpoint, false)?;
         tokio::spawn(Arc::clone(&site).run_without_listener(Arc::clone(group)));
         sites.push((endpoint, Arc::clone(&site)));
         Ok(site)
@@ -196,7 +190,47 @@ impl Endpoints {
 
     #[cfg(feature = "http")]
     pub(super) fn http_service(&self, group: &Arc<ConnectionGroup>) -> http::Http {
-        http::Http::mounted(group, self.http.clone())
+        let mount = || http::Http::mounted(group, self.http.clone(), &self.shared);
+        self.mounted.get_or_init(mount).clone()
+    }
+
+    /// Adds the statistics of the service that the application mounts.
+    #[cfg(feature = "http")]
+    pub(super) fn with_mounted(&self, mut stats: Stats) -> Stats {
+        if let Some(mounted) = self.mounted.get() {
+            stats.add(&mounted.origin().stats());
+        }
+        stats
+    }
+
+    #[cfg(not(feature = "http"))]
+    pub(super) fn with_mounted(&self, stats: Stats) -> Stats {
+        stats
+    }
+
+    /// Makes a site of a URL, with what all sites of the server share.
+    #[cfg(feature = "http")]
+    fn new_site(
+        &self,
+        group: &Arc<ConnectionGroup>,
+        endpoint: &Endpoint,
+        everywhere: bool,
+    ) -> Result<Arc<Site>, Error> {
+        check_websocket(endpoint)?;
+        let failed = |cause| Error::Listen {
+            endpoint: Box::new(endpoint.clone()),
+            cause,
+        };
+        let target = endpoint.target();
+        let target = target.ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+        let options = self.http.clone();
+        // A further endpoint may be without TLS. For the first one, that is an error.
+        #[cfg(feature = "tls")]
+        let options = match target.secure || self.first().is_none() {
+            true => options,
+            false => options.tls(None),
+        };
+        Site::new(&target, everywhere, group, options, &self.shared).map_err(failed)
     }
 
     fn check_loopback(&self, is_loopback: bool, endpoint: &Endpoint) -> Result<(), Error> {

@@ -94,7 +94,7 @@ pub fn serve_stream<S, E>(stream: impl Into<AcceptedStream>, router: Router<S, E
 #[must_use = "nothing is served until this is awaited"]
 pub struct Serve {
     source: Result<Source, EndpointError>,
-    protocol: Result<Protocol, EndpointError>,
+    protocol: Option<Result<Protocol, EndpointError>>,
     router: Routes,
     config: Config,
     limits: ServerLimits,
@@ -117,7 +117,7 @@ impl Serve {
     fn from<S, E>(source: Result<Source, EndpointError>, router: Router<S, E>) -> Self {
         Self {
             source,
-            protocol: Ok(Protocol::default()),
+            protocol: None,
             router: router.into_routes(),
             config: Config::default(),
             limits: ServerLimits::default(),
@@ -142,8 +142,9 @@ impl Serve {
     /// # let mut rounds = 0..1;
     /// while rounds.next().is_some() { // for ever
     ///     let (stream, remote) = listener.accept().await?;
-    ///     println!("{remote} connects");
-    ///     server.serve_stream(stream, Protocol::default())?;
+    ///     if let Err(error) = server.serve_stream(stream, Protocol::default()) {
+    ///         println!("{remote}: {error}");
+    ///     }
     /// }
     /// # Ok(()) }
     /// ```
@@ -191,17 +192,19 @@ impl Serve {
     where
         P: TryInto<Protocol, Error: Into<EndpointError>>,
     {
-        self.protocol = protocol.try_into().map_err(Into::into);
+        self.protocol = Some(protocol.try_into().map_err(Into::into));
         self
     }
 
     /// Sets a function that runs when a client has connected. No message of the client is
-    /// run before the function returns. With an error, the client is sent that error with
-    /// the id `null`, and the connection is closed.
+    /// run before the function returns. With an error, every request that has come is
+    /// answered with it, the client is sent the error once more with the id `null`, and the
+    /// connection is closed. [`Server::peers`] has accepted clients alone.
     ///
     /// It runs once for each connection over stdio, TCP, a Unix socket or a WebSocket, and
     /// for each session over HTTP. It does not run for a single POST, which is no
-    /// connection. It may call the client.
+    /// connection. It may call the client. If the connection ends meanwhile, its future is
+    /// dropped, and [`on_disconnect`](Self::on_disconnect) runs.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -237,9 +240,9 @@ impl Serve {
 
     /// Sets a function that runs when a connection has ended, with the reason.
     ///
-    /// It runs once for each connection that [`on_connect`](Self::on_connect) has accepted,
-    /// after the last handler of the connection has ended, also one that goes on though it
-    /// was cancelled. [`Server::shutdown`] waits for it.
+    /// It runs once for each connection that [`on_connect`](Self::on_connect) has not
+    /// refused, after the last handler of the connection has ended, also one that goes on
+    /// though it was cancelled. [`Server::shutdown`] waits for it until its limit.
     pub fn on_disconnect<F, Fut>(mut self, hook: F) -> Self
     where
         F: Fn(Peer, CloseReason) -> Fut + Send + Sync + 'static,
@@ -264,7 +267,7 @@ impl IntoFuture for Serve {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let source = self.source.map_err(EndpointError::for_server)?;
-            let protocol = self.protocol?;
+            let protocol = self.protocol.transpose()?;
             let group = ConnectionGroup::new(self.router, self.config, &self.limits, self.hooks);
             let endpoints = Endpoints::new(
                 self.allow_remote,
@@ -276,10 +279,21 @@ impl IntoFuture for Serve {
                 group,
             };
             match source {
-                Source::None => {}
+                Source::None => server.hold_until_shutdown(),
+                Source::Endpoint(endpoint) if protocol.is_some() => {
+                    return Err(Error::Unsupported {
+                        endpoint: Box::new(endpoint),
+                        verb: "served with another protocol",
+                        hint: "its address names the protocol; `protocol` is for sockets",
+                    });
+                }
                 Source::Endpoint(endpoint) => drop(server.listen(endpoint).await?),
-                Source::Listener(listener) => drop(server.listen_on(listener, protocol)?),
-                Source::Stream(stream) => server.serve_stream(stream, protocol)?,
+                Source::Listener(listener) => {
+                    server.listen_on(listener, protocol.unwrap_or_default())?;
+                }
+                Source::Stream(stream) => {
+                    server.serve_stream(stream, protocol.unwrap_or_default())?;
+                }
             }
             Ok(server)
         })
@@ -401,6 +415,12 @@ impl Server {
         self.endpoints.serve_stream(&self.group, stream, protocol)
     }
 
+    /// Lets [`wait`](Self::wait) wait for the shutdown also while there is no connection.
+    fn hold_until_shutdown(&self) {
+        let guard = self.group.hold();
+        tokio::spawn(async move { guard.stop.cancelled().await });
+    }
+
     /// Returns this server as an HTTP service, to be mounted in the application's own HTTP
     /// server, with the options of [`Serve::http`].
     ///
@@ -427,7 +447,7 @@ impl Server {
     /// Returns the statistics of all connections, open or closed.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.group.stats()
+        self.endpoints.with_mounted(self.group.stats())
     }
 
     /// Returns the number of open connections.

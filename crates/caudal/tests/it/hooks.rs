@@ -102,8 +102,16 @@ async fn a_client_that_is_refused_is_told_and_runs_nothing() {
             called.add("called");
             Ok(())
         });
+        let gate = Arc::new(Notify::new());
+        let opens = Arc::clone(&gate);
         let server = serve_in(&directory, address, router)
-            .on_connect(|_| async { Err(JsonRpcError::new(7, "closed on Sundays")) })
+            .on_connect(move |_| {
+                let gate = Arc::clone(&gate);
+                async move {
+                    gate.notified().await;
+                    Err(JsonRpcError::new(7, "closed on Sundays"))
+                }
+            })
             .on_disconnect(move |_, _| {
                 left.add("disconnected");
                 async {}
@@ -111,8 +119,16 @@ async fn a_client_that_is_refused_is_told_and_runs_nothing() {
             .await
             .unwrap();
         let peer = client(&server, address).await.unwrap();
-        let error = within(peer.call::<()>("initialize", ())).await.unwrap_err();
-        assert!(!matches!(error, CallError::Timeout), "{address}: {error}");
+        let caller = peer.clone();
+        let call = tokio::spawn(async move { caller.call::<()>("initialize", ()).await });
+        eventually("the call has come", || server.stats().bytes_received > 0).await;
+        opens.notify_one();
+        let error = within(call).await.unwrap().unwrap_err();
+        let CallError::Remote(error) = error else {
+            panic!("{address}: {error}");
+        };
+        assert_eq!(error.code.get(), 7, "{address}");
+        assert!(server.peers().is_empty(), "{address}");
         eventually("the connection has ended", || server.connections() == 0).await;
         peer.close();
         server.shutdown(Duration::from_secs(5)).await;
@@ -141,10 +157,10 @@ async fn a_hook_that_panics_refuses_its_client() {
         .unwrap();
     let peer = connect(server.endpoint()).await.unwrap();
     let error = within(peer.call::<()>("call", ())).await.unwrap_err();
-    assert!(
-        matches!(error, CallError::Closed(_) | CallError::AlreadyClosed(_)),
-        "{error}"
-    );
+    let CallError::Remote(error) = error else {
+        panic!("{error}");
+    };
+    assert_eq!(error.code, ErrorCode::INTERNAL_ERROR);
 }
 
 #[tokio::test]
@@ -263,4 +279,48 @@ async fn a_peer_is_a_key() {
     assert_ne!(peer.id(), there.id());
     assert_ne!(peer, there);
     assert_eq!(peer, peer.clone());
+}
+
+#[tokio::test]
+async fn a_hook_that_never_returns_does_not_hold_up_the_end() {
+    let log = Log::default();
+    let left = log.clone();
+    let server = serve("tcp://127.0.0.1:0", Router::new())
+        .limits(caudal::ServerLimits::default().connections(1))
+        .on_connect(|_| std::future::pending())
+        .on_disconnect(move |_, _| {
+            left.add("disconnect");
+            async {}
+        })
+        .await
+        .unwrap();
+    for expected in 1..=2 {
+        let client = Wire::to(&server).await;
+        eventually("it is there", || server.connections() == 1).await;
+        assert!(server.peers().is_empty(), "it is not accepted");
+        drop(client);
+        eventually("it has left", || log.len() == expected).await;
+        eventually("its place is free", || server.connections() == 0).await;
+    }
+    let _client = Wire::to(&server).await;
+    within(server.shutdown(Duration::ZERO)).await;
+}
+
+#[tokio::test]
+async fn a_handler_that_never_ends_does_not_hold_up_the_shutdown() {
+    let runs = Arc::new(Notify::new());
+    let started = Arc::clone(&runs);
+    let work = Method::new(move |_: Context| {
+        started.notify_one();
+        std::future::pending::<Result<(), JsonRpcError>>()
+    });
+    let router = Router::new().method("work", work.finish_when_cancelled());
+    let server = serve("tcp://127.0.0.1:0", router)
+        .on_disconnect(|_, _| async {})
+        .await
+        .unwrap();
+    let peer = connect(server.endpoint()).await.unwrap();
+    peer.notify("work", ()).await.unwrap();
+    within(runs.notified()).await;
+    within(server.shutdown(Duration::ZERO)).await;
 }

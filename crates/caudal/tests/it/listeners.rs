@@ -265,3 +265,54 @@ async fn tls_is_spoken_on_sockets_and_connections_of_the_application() {
     let peer = within(connecting).await.unwrap().unwrap();
     assert_eq!(within(peer.call::<i64>("add", (1, 2))).await.unwrap(), 3);
 }
+
+#[tokio::test]
+async fn a_server_without_a_listener_waits_for_its_shutdown() {
+    let server = Serve::new(router()).await.unwrap();
+    let waiting = server.clone();
+    let waiting = tokio::spawn(async move { waiting.wait().await });
+    let client = hand_over(&server, "").await;
+    drop(client);
+    eventually("it has left", || server.connections() == 0).await;
+    assert!(!waiting.is_finished());
+    server.shutdown(None).await;
+    within(waiting).await.unwrap();
+    let error = server.listen("tcp://127.0.0.1:0").await.unwrap_err();
+    assert!(error.to_string().contains("cannot listen"), "{error}");
+    assert!(server.endpoints().is_empty());
+}
+
+#[tokio::test]
+async fn a_mounted_server_counts_its_posts_and_shares_its_sessions() {
+    let server = Serve::new(router()).await.unwrap();
+    let (one, other) = (server.http_service(), server.http_service());
+    let request = |session: Option<&str>| {
+        let builder = http::Request::post("http://localhost/")
+            .header("host", "localhost")
+            .header("content-type", "application/json");
+        let builder = match session {
+            Some(id) => builder.header("mcp-session-id", id),
+            None => builder,
+        };
+        builder.body(ADD.to_owned()).unwrap()
+    };
+    assert_eq!(one.answer(request(None)).await.status(), 200);
+    assert_eq!(server.stats().requests_served, 1);
+    let opened = http::Request::get("http://localhost/")
+        .header("host", "localhost")
+        .header("accept", "text/event-stream")
+        .body(String::new())
+        .unwrap();
+    let opened = one.answer(opened).await;
+    assert_eq!(opened.status(), 200);
+    let session = opened.headers()["mcp-session-id"].to_str().unwrap();
+    let answered = other.answer(request(Some(session))).await;
+    assert_eq!(answered.status(), 200);
+}
+
+#[tokio::test]
+async fn a_protocol_that_would_be_ignored_is_an_error() {
+    let serve = serve("tcp://127.0.0.1:0", router()).protocol(Framing::Header);
+    let error = serve.await.unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+}

@@ -44,6 +44,28 @@ use crate::transport::{Listener, Socket, accept_failed};
 /// looks at the first bytes of a connection, while they may be those of HTTP/2.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// State that all HTTP endpoints of a server share.
+pub(crate) struct SharedState {
+    /// Counts their connections.
+    quota: Arc<Quota<IpAddr>>,
+    #[cfg(feature = "session")]
+    sessions: Arc<crate::http::session::Sessions>,
+}
+
+impl SharedState {
+    #[cfg_attr(
+        not(feature = "session"),
+        expect(unused_variables, reason = "for sessions")
+    )]
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            quota: Arc::default(),
+            #[cfg(feature = "session")]
+            sessions: Arc::new(crate::http::session::Sessions::new(options)),
+        }
+    }
+}
+
 /// One URL of a server, and the connections that are accepted for it.
 pub(crate) struct Site {
     http: Http,
@@ -57,13 +79,13 @@ pub(crate) struct Site {
 
 impl Site {
     /// A site that is reached by `target`, or if `everywhere` is true, by all addresses of this
-    /// machine. `quota` counts the connections of the server.
+    /// machine.
     pub(crate) fn new(
         target: &Target<'_>,
         everywhere: bool,
         hub: &Arc<ConnectionGroup>,
         options: Options,
-        quota: Arc<Quota<IpAddr>>,
+        shared: &SharedState,
     ) -> io::Result<Arc<Self>> {
         tls::agree(target, &options)?;
         let most = QuotaLimits {
@@ -76,14 +98,14 @@ impl Site {
             host => Own::At(host.to_owned()),
         };
         Ok(Arc::new(Self {
-            http: Http::on(hub, options, own),
+            http: Http::on(hub, options, own, shared),
             // A query may follow the host at once.
             path: match target.path.split('?').next() {
                 None | Some("") => "/".into(),
                 Some(path) => path.into(),
             },
             most,
-            quota,
+            quota: Arc::clone(&shared.quota),
             over: CancellationToken::new(),
         }))
     }

@@ -14,6 +14,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Version};
 
+use super::SharedState;
 use super::access::{self, Guard, Own, RelevantHeaders};
 use super::body;
 use super::body::{Body, ReadError, Shares};
@@ -75,7 +76,7 @@ struct Shared {
     options: Options,
     guard: Guard,
     #[cfg(feature = "session")]
-    sessions: crate::http::session::Sessions,
+    sessions: Arc<crate::http::session::Sessions>,
 }
 
 impl Http {
@@ -94,17 +95,29 @@ impl Http {
             &ServerLimits::default(),
             Hooks::default(),
         );
-        Self::mounted(&group, options)
+        let shared = SharedState::new(&options);
+        Self::mounted(&group, options, &shared)
     }
 
     /// The service of a server, for the application's own HTTP server.
-    pub(crate) fn mounted(group: &Arc<ConnectionGroup>, options: Options) -> Self {
-        Self::on(group, options, Own::Nowhere)
+    pub(crate) fn mounted(
+        group: &Arc<ConnectionGroup>,
+        options: Options,
+        shared: &SharedState,
+    ) -> Self {
+        Self::on(group, options, Own::Nowhere, shared)
     }
 
-    pub(crate) fn on(hub: &Arc<ConnectionGroup>, options: Options, own: Own) -> Self {
-        #[cfg(feature = "session")]
-        let sessions = crate::http::session::Sessions::new(&options);
+    #[cfg_attr(
+        not(feature = "session"),
+        expect(unused_variables, reason = "for sessions")
+    )]
+    pub(crate) fn on(
+        hub: &Arc<ConnectionGroup>,
+        options: Options,
+        own: Own,
+        shared: &SharedState,
+    ) -> Self {
         Self {
             origin: LoneOrigin::new(Arc::clone(&hub.config), None),
             shared: Arc::new(Shared {
@@ -112,7 +125,7 @@ impl Http {
                 options,
                 guard: Guard::new(own),
                 #[cfg(feature = "session")]
-                sessions,
+                sessions: Arc::clone(&shared.sessions),
             }),
             is_mounted: true,
             remote: None,

@@ -306,7 +306,8 @@ impl PendingPost {
 
     /// Returns true if no message comes any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.next.is_none() && self.messages.is_empty() && self.messages.is_closed()
+        // In this order: a message may come between the two looks.
+        self.next.is_none() && self.messages.is_closed() && self.messages.is_empty()
     }
 }
 

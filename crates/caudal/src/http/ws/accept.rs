@@ -18,6 +18,7 @@ use super::socket::WebSocket;
 use crate::call::lone::LoneExchange;
 use crate::connection::incomplete::Share;
 use crate::extensions::Extensions;
+use crate::http::options::at_least;
 use crate::http::{Body, Http, UpgradeGuard, bare, plain};
 use crate::server::group::GroupGuard;
 
@@ -48,7 +49,7 @@ pub(crate) fn accept(
     let guest = Guest {
         counted: head.extensions.remove(),
         remote: http.remote().map(|remote| remote.to_string()),
-        pings: (options.ping_interval, options.ping_timeout),
+        pings: (options.ping_interval.map(at_least), options.ping_timeout),
         found: match options.authorize.is_some() {
             true => caller.extensions().clone(),
             false => Extensions::default(),

@@ -83,8 +83,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> WebSocket<S> {
         self
     }
 
-    /// Sends a ping after `interval` without input. The other side has `timeout` to answer. An
-    /// interval of zero means that no pings are sent.
+    /// Sends a ping after `interval` without input. The other side has `timeout` to answer. Without an
+    /// interval no pings are sent.
     pub(super) fn with_pings(mut self, interval: Option<Duration>, timeout: Duration) -> Self {
         (self.ping_interval, self.ping_timeout) = (interval, timeout);
         self

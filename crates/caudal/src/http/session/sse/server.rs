@@ -10,6 +10,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::event;
 use super::event::{COMMENT, EventId, RETRY};
+use crate::http::options::at_least;
 use crate::http::session::body_stream::BodyStream;
 use crate::http::session::byte_limit::{PIECE, Reservation, hold};
 use crate::http::session::outbox::Retention;
@@ -62,7 +63,7 @@ pub(crate) fn reply(
     response(ReplyStream {
         pending: Some(pending),
         reader: None,
-        keep_alive: options.keep_alive,
+        keep_alive: options.keep_alive.map(at_least),
         session,
     })
 }
@@ -84,7 +85,7 @@ fn event_stream(
     response(EventStream {
         head,
         reader: Some(reader),
-        keep_alive: options.keep_alive,
+        keep_alive: options.keep_alive.map(at_least),
         session,
         names_session,
     })
