@@ -35,12 +35,12 @@
 //!     Ok(())
 //! }
 //! ```
-//! A server that [listens already](serve_on), or [accepts](serve_stream) its connections
-//! itself, hands them over.
+//! An application that has a socket gives it to [`serve_on`], and one that accepts connections
+//! itself gives each to [`Server::serve_stream`].
 //!
 //! ## Client
-//! A call has a name, params, and the type of its result. It ends after 30 s at the latest,
-//! unless it is told otherwise.
+//! A call has a name, params, and the type of its result. Its timeout is 30 s, unless the call
+//! or the connection has another.
 //! ```
 //! # use caudal::Router;
 //! # use std::time::Duration;

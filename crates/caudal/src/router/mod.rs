@@ -324,8 +324,7 @@ impl<S, E> Router<S, E> {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// use caudal::{Config, Router};
     ///
-    /// let mut config = Config::default();
-    /// config.policy.max_message = 16 << 20;
+    /// let config = Config::default().max_message(16 << 20);
     /// let router = Router::new()
     ///     .method("size", |(text,): (String,)| Ok(text.len()))
     ///     .handle_config(config);
