@@ -12,7 +12,7 @@
 //! [Tour](#tour) · [Addresses](#addresses) · [Options](#options) · [Ordering](#ordering) ·
 //! [How a call ends](#how-a-call-ends) · [Cancel safety](#cancel-safety) ·
 //! [Memory](#memory-of-a-server-at-worst) · [Seen from outside](#seen-from-outside) ·
-//! [Features](#features) · [Stability](#stability) · [Platforms](#platforms)
+//! [Features](#features)
 //!
 //! # Tour
 //! ## Server
@@ -20,16 +20,18 @@
 //! struct by name. [`serve`](crate::serve()) listens on an [address](#addresses).
 //! ```
 //! use caudal::Router;
+//! use std::time::Duration;
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), caudal::Error> {
 //!     let router = Router::new()
 //!         .method("add", |(a, b): (i64, i64)| Ok(a + b))
-//!         .method("read", |(path,): (String,)| async move {
-//!             tokio::fs::read_to_string(path).await.map_err(caudal::internal)
+//!         .method("wait", |(ms,): (u64,)| async move {
+//!             tokio::time::sleep(Duration::from_millis(ms)).await;
+//!             Ok("done")
 //!         });
 //!     let server = caudal::serve("tcp://127.0.0.1:0", router).await?; // or "stdio:"
-//!     println!("serving {}", server.endpoint());
+//!     println!("serving {}", server.endpoint()); // with the port that the system chose
 //!     # server.shutdown(None).await;
 //!     server.wait().await;
 //!     Ok(())
@@ -43,8 +45,9 @@
 //! or the connection has another.
 //! ```
 //! # use caudal::Router;
-//! # use std::time::Duration;
+//! use std::time::Duration;
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!
 //! # let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
 //! # let server = caudal::serve("tcp://127.0.0.1:0", router).await?;
 //! # let address = server.endpoint();
@@ -173,7 +176,8 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # use caudal::Router;
-//! # use std::time::Duration;
+//! use std::time::Duration;
+//!
 //! let server = caudal::serve("tcp://127.0.0.1:0", Router::new()).await?;
 //! let peer = caudal::connect(server.endpoint()).await?;
 //! // tokio::signal::ctrl_c().await?;
@@ -379,15 +383,10 @@
 //! Every client that can connect reaches the first three terms: 3.5 GiB over pipes, sockets
 //! and HTTP/1.1. The other terms depend on the methods: a notification or serial method that
 //! takes long, or replies that are large and not read. Almost all of the sum are limits of one
-//! connection times 10,000, so [`ServerLimits::connections`] is the first to lower. With these
-//! limits the first six terms are 0.7 GiB without HTTP/2:
-//!
-//! ```
-//! use caudal::{Config, ServerLimits};
-//!
-//! let config = Config::default().queue(1 << 20).output(1 << 20);
-//! let limits = ServerLimits::default().connections(100).incomplete(64 << 20);
-//! ```
+//! connection times 10,000, so [`ServerLimits::connections`] is the first to lower. With
+//! `Config::default().queue(1 << 20).output(1 << 20)` and
+//! `ServerLimits::default().connections(100).incomplete(64 << 20)` the first six terms are
+//! 0.7 GiB without HTTP/2.
 //!
 //! # Seen from outside
 //! `tracing` has a span for each connection and call, [`Peer::stats`] the counts,
