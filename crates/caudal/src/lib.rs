@@ -284,7 +284,7 @@
 //! | [`hosts`](http::Options::hosts) | `http::Options` | own, loopback | `Host` values that are accepted |
 //! | [`origins`](http::Options::origins) | `http::Options` | own | `Origin` values that are accepted |
 //! | [`credentials`](http::Options::credentials) | `http::Options` | off | lets pages of listed origins send cookies |
-//! | [`token`](http::Options::token) | `http::Options` | none | adds a bearer token that is accepted |
+//! | [`tokens`](http::Options::tokens) | `http::Options` | none | bearer tokens that are accepted; `token` adds one |
 //! | [`authorize`](http::Options::authorize) | `http::Options` | `None` | check of the application |
 //! | [`status`](http::Options::status) | `http::Options` | 200, 204, 413 | status of replies to POSTs |
 //! | [`tls`](http::Options::tls) | `http::Options` | `None` | certificate and key |
