@@ -150,10 +150,9 @@ pub enum ExtraMembers {
 /// use caudal_core::{Message, OldResponses, Policy, decode};
 ///
 /// let bytes = br#"{"jsonrpc":"2.0","id":1,"result":3,"error":null}"#;
-/// let mut policy = Policy::default();
-/// assert!(matches!(decode(bytes, &policy), Message::Invalid(_)));
+/// assert!(matches!(decode(bytes, &Policy::default()), Message::Invalid(_)));
 ///
-/// policy.old_responses = OldResponses::Accept;
+/// let policy = Policy::default().old_responses(OldResponses::Accept);
 /// let Message::Response(response) = decode(bytes, &policy) else { panic!() };
 /// assert_eq!(response.outcome.unwrap().as_str(), "3");
 /// ```

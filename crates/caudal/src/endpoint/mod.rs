@@ -67,7 +67,8 @@ pub enum Address {
     Unix { path: PathBuf },
     /// A child process, started without a shell.
     Command { program: String, args: Vec<String> },
-    /// A WebSocket.
+    /// A WebSocket. [`serve`](crate::serve()) makes the same server of it as of
+    /// [`Http`](Self::Http).
     WebSocket { url: String },
     /// An HTTP server; the URL stands without its fragment.
     Http { url: String, downlink: Downlink },

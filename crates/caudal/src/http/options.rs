@@ -293,17 +293,15 @@ impl fmt::Debug for Secret {
 /// belongs to that caller. Otherwise it belongs to the `Authorization` header.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use caudal::http::{Caller, Options, Parts, StatusCode};
 /// use caudal::Extensions;
 ///
-/// let mut options = Options::default();
-/// options.authorize = Some(Arc::new(|request: &Parts, found: &Extensions| {
+/// let options = Options::default().authorize(|request: &Parts, found: &Extensions| {
 ///     let key = request.headers.get("x-api-key").ok_or(StatusCode::UNAUTHORIZED)?;
 ///     let user = if key == "abc" { "ada" } else { return Err(StatusCode::FORBIDDEN) };
 ///     found.insert(Caller::new(user));
 ///     Ok(())
-/// }));
+/// });
 /// ```
 pub trait Authorize: Send + Sync {
     /// Lets a request pass, or says with which status it is refused.

@@ -40,12 +40,10 @@ impl fmt::Display for Direction {
 ///
 /// ```
 /// use caudal::{Config, Direction, Redacted};
-/// use std::sync::Arc;
 ///
-/// let mut config = Config::default();
-/// config.tap = Some(Arc::new(Redacted::new(["password"], |direction, message: &str| {
+/// let config = Config::default().tap(Redacted::new(["password"], |direction, message: &str| {
 ///     eprintln!("{direction} {message}");
-/// })));
+/// }));
 /// ```
 pub trait Tap: Send + Sync + 'static {
     /// Is called for each message, without its framing. A received one may be

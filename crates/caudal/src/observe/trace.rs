@@ -17,9 +17,8 @@ const LONGEST: usize = 512;
 /// ```
 /// use caudal::{Config, TracePlace};
 ///
-/// let mut config = Config::default();
-/// assert_eq!(config.trace, TracePlace::Off);
-/// config.trace = TracePlace::Meta;
+/// assert_eq!(Config::default().trace, TracePlace::Off);
+/// let config = Config::default().trace(TracePlace::Meta);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,8 +47,7 @@ pub enum TracePlace {
 /// let router = Router::new().method("which", |cx: Context| {
 ///     Ok(cx.trace().map(|trace| trace.parent().to_owned()))
 /// });
-/// let mut config = Config::default();
-/// config.trace = TracePlace::TopLevel;
+/// let config = Config::default().trace(TracePlace::TopLevel);
 /// let (peer, _server) = Peer::pair_with(Router::new(), router, &config);
 ///
 /// let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

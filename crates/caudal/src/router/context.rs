@@ -15,6 +15,9 @@ use crate::peer::Peer;
 /// The call that a handler serves: its caller, method and id, and whether it was
 /// cancelled.
 ///
+/// A handler that takes it as an argument, before its params, gets it. It is made only for
+/// such handlers and for layers, since it costs an allocation. It is cheap to clone.
+///
 /// ```
 /// use caudal::{Context, Router};
 ///

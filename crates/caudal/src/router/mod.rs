@@ -32,6 +32,12 @@ use crate::config::Config;
 /// [`State<S>`](crate::State), and `E` the type of their errors. Both are inferred from
 /// how the router is made.
 ///
+/// The state is chosen first, because a handler is bound to it when it is registered: every
+/// router can be served as it is, and a handler for another state is an error of the compiler
+/// where it is registered. A router has one error type, so that closures with `Ok(…)` and `?`
+/// need no annotation. Parts with another state or error type are routers of their own, which
+/// [`merge`](Self::merge) or [`namespace`](Self::namespace) puts together.
+///
 /// ```
 /// use caudal::{Context, Router};
 /// use serde::Deserialize;
@@ -248,7 +254,7 @@ impl<S, E> Router<S, E> {
     }
 
     /// Serves every method that has no handler of its own, but for `rpc.*` and names
-    /// over 256 bytes; [`Context::method`] has the name.
+    /// over 256 bytes; [`Context::method`](crate::Context::method) has the name.
     ///
     /// ```
     /// use caudal::{Context, Router};
@@ -321,8 +327,9 @@ impl<S, E> Router<S, E> {
     /// where bytes come and go by other means.
     ///
     /// `None` means that the message needs no reply. Handlers run in the caller's own
-    /// task; [`Context::peer`] has no connection to call. A blocking handler, one with a
-    /// timeout, and one that finishes though it is cancelled need a tokio runtime, as ever.
+    /// task; [`Context::peer`](crate::Context::peer) has no connection to call. A blocking
+    /// handler, one with a timeout, and one that finishes though it is cancelled need a tokio
+    /// runtime, as ever.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -345,8 +352,7 @@ impl<S, E> Router<S, E> {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// use caudal::{Config, Router};
     ///
-    /// let mut config = Config::default();
-    /// config.policy.max_message = 16 << 20;
+    /// let config = Config::default().max_message(16 << 20);
     /// let router = Router::new()
     ///     .method("size", |(text,): (String,)| Ok(text.len()))
     ///     .handle_config(config);

@@ -40,6 +40,30 @@ use crate::transport::{AcceptedStream, BoundListener};
 /// caudal::serve("tcp://127.0.0.1:4017", router).await?.wait().await;
 /// # Ok(()) }
 /// ```
+///
+/// # HTTP and WebSocket
+/// `http://…` and `ws://…` make the same server: one address takes POSTs, sessions and
+/// WebSockets, each if its feature is enabled. So both serve clients of `http://` and of
+/// `ws://`. Two things differ: `ws://` is an error without the feature `ws`, and
+/// [`Server::endpoint`] has the scheme that was given, which
+/// [`connect`](crate::connect()) follows. The same holds for `https://` and `wss://`.
+///
+/// ```
+/// # #[cfg(feature = "ws")]
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use caudal::Router;
+///
+/// let router = Router::new().method("add", |(a, b): (i64, i64)| Ok(a + b));
+/// let server = caudal::serve("ws://127.0.0.1:0/rpc", router).await?;
+/// let websocket = server.endpoint().to_string();
+/// let post = websocket.replace("ws://", "http://");
+/// for address in [websocket, post] {
+///     let peer = caudal::connect(address).await?;
+///     assert_eq!(peer.call::<i64>("add", (1, 2)).await?, 3);
+/// }
+/// # Ok(()) }
+/// # #[cfg(not(feature = "ws"))] fn main() {}
+/// ```
 pub fn serve<A, S, E>(endpoint: A, router: Router<S, E>) -> Serve
 where
     A: TryInto<Endpoint, Error: Into<EndpointError>>,
@@ -90,6 +114,9 @@ pub fn serve_stream<S, E>(stream: impl Into<AcceptedStream>, router: Router<S, E
 
 /// A server that is about to start; made by [`serve`], [`serve_on`], [`serve_stream`] or
 /// [`Serve::new`].
+///
+/// It is awaited to start the server, so all options are known before the first connection.
+/// Every way to start a server makes this type, so all have the same options.
 #[derive(Debug)]
 #[must_use = "nothing is served until this is awaited"]
 pub struct Serve {
@@ -196,15 +223,19 @@ impl Serve {
         self
     }
 
-    /// Sets a function that runs when a client has connected. No message of the client is
-    /// run before the function returns. With an error, every request that has come is
-    /// answered with it, the client is sent the error once more with the id `null`, and the
-    /// connection is closed. [`Server::peers`] has accepted clients alone.
+    /// Sets a function that runs when a client has connected. With an error, every request
+    /// that has come is answered with it, the client is sent the error once more with the id
+    /// `null`, and the connection is closed. [`Server::peers`] has accepted clients alone.
+    ///
+    /// The function is a barrier, as a notification is: the client's messages wait until it
+    /// returns, up to [`Config::queue`]. So handlers find what it has put into
+    /// [`Peer::extensions`], and a client that it refuses has run nothing. Responses pass, so
+    /// the function may call the client. If the connection ends meanwhile, its future is
+    /// dropped, and [`on_disconnect`](Self::on_disconnect) runs.
     ///
     /// It runs once for each connection over stdio, TCP, a Unix socket or a WebSocket, and
     /// for each session over HTTP. It does not run for a single POST, which is no
-    /// connection. It may call the client. If the connection ends meanwhile, its future is
-    /// dropped, and [`on_disconnect`](Self::on_disconnect) runs.
+    /// connection.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -300,10 +331,13 @@ impl IntoFuture for Serve {
     }
 }
 
-/// A server that listens.
+/// A handle to a running server.
 ///
 /// Cheap to clone. Dropping it changes nothing: the server goes on until
 /// [`shutdown`](Self::shutdown), or the end of the runtime.
+///
+/// One server may have many endpoints, so its router, limits, statistics and shutdown cover
+/// all of them.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -468,9 +502,10 @@ impl Server {
         self.group.peers()
     }
 
-    /// Stops listening, refuses new requests, lets what runs finish until
-    /// `limit`, or without one to their end, and closes every connection. Returns when that is done, which may take a
-    /// second more: a client that still sends or reads must not lose its last answer.
+    /// Stops listening, refuses new requests, lets running handlers finish, and closes every
+    /// connection. Handlers have time until `limit`; with `None` they have no limit. Returns
+    /// when that is done, which may take a second more: a client that still sends or reads
+    /// must not lose its last reply.
     pub async fn shutdown(&self, limit: impl Into<Option<Duration>>) {
         let limit = limit.into().unwrap_or(Duration::MAX);
         self.group.shutdown(limit).await;

@@ -6,10 +6,14 @@ use caudal_core::Framing;
 
 use crate::endpoint::{Address, Endpoint, EndpointError};
 
-/// Protocol that a server speaks on a socket of the application's.
+/// Protocol that a server speaks on a socket of the application.
+///
+/// It is not an [`Endpoint`]: an endpoint also says where to listen, and that is
+/// known here, since the socket exists.
 ///
 /// The default is JSON-RPC in lines. A [`Framing`] is another way to separate messages, and
-/// a URL is HTTP: its path is served, and its host is the one that clients send as `Host`.
+/// a URL is HTTP and WebSocket, as in [`serve`](crate::serve()): its path is served, and its
+/// host is the one that clients send as `Host`.
 /// With `https` or `wss` it is HTTP over TLS, with the certificate in
 /// [`http::Options`](crate::http::Options).
 ///

@@ -37,6 +37,10 @@ pub(crate) use unix::connect as unix_connect;
 /// transport must have. The other methods are for transports that know or limit more, and
 /// each says for which.
 ///
+/// A received frame is lent, so that nothing is copied. Many messages are sent in one buffer,
+/// so that they cost one system call. [`TransportInfo`] and [`TransportProgress`] are values
+/// that may get further fields, so that the trait needs no method for each.
+///
 /// One task owns it and polls it: nothing here needs a lock. All methods follow
 /// the rules of [`Future::poll`]: when one returns
 /// [`Poll::Pending`], the task of `cx` is woken as soon as it is worth trying

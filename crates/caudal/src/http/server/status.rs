@@ -13,15 +13,13 @@ use http::StatusCode;
 /// an answer for which the policy has one of them keeps 200.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use caudal::http::{Options, Reply, StatusCode};
 ///
-/// let mut options = Options::default();
-/// options.status = Some(Arc::new(|reply: Reply<'_>| match reply.error_code() {
+/// let options = Options::default().status(|reply: Reply<'_>| match reply.error_code() {
 ///     Some(-32601) => StatusCode::NOT_FOUND,
 ///     Some(-32700) => StatusCode::BAD_REQUEST,
 ///     _ => reply.default_status(),
-/// }));
+/// });
 /// ```
 pub trait StatusPolicy: Send + Sync {
     /// The status of an answer.

@@ -27,8 +27,8 @@ use super::{Pem, TlsError, VERSIONS, identity, provider, trust};
 /// use caudal::http::ClientOptions;
 /// use caudal::tls::{ClientTls, Pem};
 ///
-/// let mut options = ClientOptions::default();
-/// options.tls = ClientTls::with_roots(Pem::read("root.pem")?)?;
+/// let tls = ClientTls::with_roots(Pem::read("root.pem")?)?;
+/// let options = ClientOptions::default().tls(tls);
 /// let peer = caudal::connect("https://10.0.0.7/rpc").http(options).await?;
 /// # let _ = peer; Ok(()) }
 /// ```

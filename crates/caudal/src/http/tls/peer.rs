@@ -9,20 +9,18 @@ use std::sync::Arc;
 /// extensions of each request, where [`Authorize`](crate::http::Authorize) finds it.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use caudal::Extensions;
 /// use caudal::http::{Caller, Options, Parts, StatusCode};
 /// use caudal::tls::PeerCertificate;
 ///
 /// # fn name_in(der: &[u8]) -> Option<String> { None }
-/// let mut options = Options::default();
-/// options.authorize = Some(Arc::new(|request: &Parts, found: &Extensions| {
+/// let options = Options::default().authorize(|request: &Parts, found: &Extensions| {
 ///     let shown = request.extensions.get::<PeerCertificate>();
 ///     let shown = shown.ok_or(StatusCode::UNAUTHORIZED)?;
 ///     let name = name_in(shown.as_der()).ok_or(StatusCode::FORBIDDEN)?;
 ///     found.insert(Caller::new(name));
 ///     Ok(())
-/// }));
+/// });
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PeerCertificate(Arc<[u8]>);

@@ -25,8 +25,7 @@ use super::{PeerCertificate, Pem, TlsError, VERSIONS, identity, provider, trust}
 /// use caudal::http::Options;
 /// use caudal::tls::ServerTls;
 ///
-/// let mut options = Options::default();
-/// options.tls = Some(ServerTls::read("chain.pem", "key.pem")?);
+/// let options = Options::default().tls(ServerTls::read("chain.pem", "key.pem")?);
 /// caudal::serve("https://127.0.0.1:4443/rpc", router).http(options).await?;
 /// # Ok(()) }
 /// ```
