@@ -25,7 +25,7 @@ fn in_role(test: &str, role: &str) -> Command {
 }
 
 /// A child that goes on after the end of its stdin.
-fn deaf_child(test: &str, options: ChildOptions) -> Child {
+fn endless_child(test: &str, options: ChildOptions) -> Child {
     Child::spawn(in_role(test, "child"), options).unwrap()
 }
 
@@ -33,6 +33,7 @@ fn deaf_child(test: &str, options: ChildOptions) -> Child {
 fn role() -> Option<String> {
     let role = std::env::var(ROLE).ok()?;
     if role == "child" {
+        eprintln!("the child runs");
         std::thread::sleep(Duration::from_secs(600));
     }
     Some(role)
@@ -56,7 +57,7 @@ async fn a_child_that_goes_on_is_stopped_after_its_grace() {
     const NAME: &str = "children::a_child_that_goes_on_is_stopped_after_its_grace";
     role();
     let options = ChildOptions::default().stderr(Stderr::Discard);
-    let peer = Peer::start(deaf_child(NAME, options.grace(ms(50))), Router::new());
+    let peer = Peer::start(endless_child(NAME, options.grace(ms(50))), Router::new());
     peer.close();
     let reason = within(peer.closed()).await;
     let exit: &ExitError = reason.source().unwrap().downcast_ref().unwrap();
@@ -70,8 +71,7 @@ fn a_child_that_goes_on_ends_with_a_parent_that_is_killed() {
     if role().is_some() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         return runtime.block_on(async {
-            let _child = deaf_child(NAME, ChildOptions::default().end_with_parent(true));
-            eprintln!("it runs");
+            let _child = endless_child(NAME, ChildOptions::default().end_with_parent(true));
             std::future::pending().await
         });
     }
@@ -80,7 +80,7 @@ fn a_child_that_goes_on_ends_with_a_parent_that_is_killed() {
     let mut parent = parent.stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(parent.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains("it runs") {
+    while !line.contains("the child runs") {
         line.clear();
         assert_ne!(stderr.read_line(&mut line).unwrap(), 0);
     }
