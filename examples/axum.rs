@@ -34,8 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // caudal checks Host and Origin itself; the layer answers what a browser asks
     // before, for all routes alike.
-    let mut options = Options::default();
-    options.origins = Allowed::of([PAGE]);
+    let options = Options::default().origins(Allowed::of([PAGE]));
     let rpc = Http::with(router, Config::default(), options);
 
     let cors = CorsLayer::new()

@@ -236,10 +236,8 @@ fn router(shared: &Shared) -> Router {
 #[tokio::main]
 async fn main() -> Result<ExitCode, caudal::Error> {
     let shared = Shared::default();
-    let mut config = Config::default();
-    config.dialect = Dialect::lsp();
     let server = caudal::serve("stdio:?framing=header", router(&shared))
-        .config(config)
+        .config(Config::default().dialect(Dialect::lsp()))
         .await?;
     server.wait().await;
     // LSP: success only if `shutdown` came before `exit`.

@@ -172,8 +172,7 @@ fn router() -> Router {
 
 #[tokio::main]
 async fn main() -> Result<(), caudal::Error> {
-    let mut config = Config::default();
-    config.dialect = Dialect::mcp();
+    let config = Config::default().dialect(Dialect::mcp());
     let endpoint = std::env::args().nth(1);
     let endpoint = endpoint.as_deref().unwrap_or("stdio:");
     let server = caudal::serve(endpoint, router()).config(config).await?;

@@ -4,7 +4,6 @@
 #![allow(clippy::print_stdout, reason = "it shows the exchange")]
 
 use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
 use caudal::{CallError, Config, Context, Direction, JsonRpcError, Router, connect, serve};
@@ -42,11 +41,9 @@ fn client_methods() -> Router {
 
 /// Prints every message as it stands on the wire.
 fn show_messages() -> Config {
-    let mut config = Config::default();
-    config.tap = Some(Arc::new(|direction: Direction, message: &[u8]| {
+    Config::default().tap(|direction: Direction, message: &[u8]| {
         println!("  {direction} {}", String::from_utf8_lossy(message));
-    }));
-    config
+    })
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -6,10 +6,9 @@
 //! `echo '{"jsonrpc":"2.0","id":1,"method":"greet","params":["Ada"]}' | cargo run --release --example stdio_server`
 #![allow(clippy::print_stdout, reason = "it shows that printing does no harm")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use caudal::{Context, Router};
+use caudal::{Context, Router, State};
 
 #[derive(Default)]
 struct Counters {
@@ -17,23 +16,20 @@ struct Counters {
     logged: AtomicU64,
 }
 
-fn router() -> Router {
-    let counters = Arc::new(Counters::default());
-    let greeting = Arc::clone(&counters);
-    let logging = Arc::clone(&counters);
-    Router::new()
-        .method("greet", move |(name,): (String,)| {
-            greeting.greeted.fetch_add(1, Ordering::Relaxed);
+fn router() -> Router<Counters> {
+    Router::with_state(Counters::default())
+        .method("greet", |counters: State<Counters>, (name,): (String,)| {
+            counters.greeted.fetch_add(1, Ordering::Relaxed);
             // Stdout belongs to the connection while it is open, and what is
             // printed meanwhile goes to stderr: it cannot end up in a message.
             println!("greeting {name}");
             Ok(format!("Hello, {name}!"))
         })
-        .method("log", move |(line,): (String,)| {
-            logging.logged.fetch_add(1, Ordering::Relaxed);
+        .method("log", |counters: State<Counters>, (line,): (String,)| {
+            counters.logged.fetch_add(1, Ordering::Relaxed);
             eprintln!("log: {line}");
         })
-        .method("counters", move || {
+        .method("counters", |counters: State<Counters>| {
             let Counters { greeted, logged } = &*counters;
             Ok([greeted, logged].map(|counter| counter.load(Ordering::Relaxed)))
         })
