@@ -114,6 +114,11 @@ impl Connect {
     /// had been sent fail, unless they are
     /// [idempotent](crate::Call::idempotent).
     ///
+    /// The connection ends for good, with the last failure as its reason, when
+    /// [`Backoff::tries`] attempts have failed, or at once when a failure
+    /// [cannot pass](Error::is_recoverable), such as a token that is refused. A program that
+    /// was started for a `cmd:` endpoint is started again.
+    ///
     /// The first connection is not tried again: if that fails, so does this. Over plain
     /// `http://`, where each call is a POST, there is no connection to be lost: the state
     /// stays `Connected`, and a call that finds no server fails at once.

@@ -98,6 +98,9 @@ impl Dialect {
     /// The Language Server Protocol: `$/cancelRequest {id}`, answered with
     /// -32800, and `$/progress {token, value}`.
     ///
+    /// Cancelling works without further code. A handler sends progress itself, with the token
+    /// in the `workDoneToken` of its params: `cx.peer().notify("$/progress", …)`.
+    ///
     /// ```
     /// use caudal::{Dialect, ErrorCode};
     ///

@@ -41,8 +41,8 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
-    /// A socket that was bound elsewhere cannot be listened on.
-    #[error("cannot listen on the socket: {cause}")]
+    /// A socket of the application's cannot be served.
+    #[error("cannot serve the socket: {cause}")]
     Socket {
         /// Underlying I/O error.
         #[source]

@@ -34,8 +34,9 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A handler of a [`Router<S, E>`](crate::Router): a closure, a function, or a
 /// [`Method`](crate::Method) with settings.
 ///
-/// Its last argument is the params: one value that implements `Deserialize`, a tuple by
-/// position or a struct by name. Before the params it may take
+/// Its last argument is the params: one value that implements `Deserialize` and owns what it
+/// holds (`String`, not `&str`). A tuple takes them by position; a struct takes them by name,
+/// and in the order of its fields by position. Before the params it may take
 /// [`State<S>`](crate::State) and [`Context`](crate::Context), and it may leave out any of
 /// the three.
 ///

@@ -141,7 +141,8 @@ impl<S, E> Router<S, E> {
         State(Arc::clone(&self.state))
     }
 
-    /// Sets the error type of the methods that are registered from here on. It is
+    /// Sets the error type of the methods that are registered from here on. Handlers that
+    /// call back use `?` if it implements `From<CallError>`, too. It is
     /// [`JsonRpcError`] by default.
     ///
     /// ```

@@ -130,6 +130,10 @@ impl Endpoints {
         protocol: Protocol,
     ) -> Result<(), Error> {
         let AcceptedStream(socket) = stream;
+        if group.stop.is_cancelled() {
+            let cause = stopped();
+            return Err(Error::Socket { cause });
+        }
         if let Some(local) = socket.local_addr() {
             let is_loopback = local.ip().to_canonical().is_loopback();
             self.check_loopback(is_loopback, &tcp(local))?;
@@ -157,7 +161,7 @@ impl Endpoints {
         endpoint: Endpoint,
     ) -> Result<Endpoint, Error> {
         if group.stop.is_cancelled() {
-            let cause = io::Error::other("the server has been shut down");
+            let cause = stopped();
             let endpoint = Box::new(endpoint);
             return Err(Error::Listen { endpoint, cause });
         }
@@ -256,6 +260,10 @@ fn check_websocket(endpoint: &Endpoint) -> Result<(), Error> {
         true => Err(Error::not_built_in(endpoint, "served")),
         false => Ok(()),
     }
+}
+
+fn stopped() -> io::Error {
+    io::Error::other("the server has been shut down")
 }
 
 fn tcp(address: SocketAddr) -> Endpoint {

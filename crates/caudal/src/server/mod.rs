@@ -431,10 +431,10 @@ impl Server {
     }
 
     /// Serves one connection that the application has accepted. Sessions over HTTP are
-    /// shared by all connections with the same URL.
+    /// shared by all connections.
     ///
     /// # Errors
-    /// The protocol is none, or the connection is not one of this machine and that was not
+    /// The server has been shut down, the protocol is none, or the connection is not one of this machine and that was not
     /// allowed.
     pub fn serve_stream<P>(
         &self,
@@ -457,6 +457,11 @@ impl Server {
 
     /// Returns this server as an HTTP service, to be mounted in the application's own HTTP
     /// server, with the options of [`Serve::http`].
+    ///
+    /// Add the domain under which clients reach it to
+    /// [`Options::hosts`](crate::http::Options::hosts): a mounted service knows only
+    /// `localhost`. At the end, await [`shutdown`](Self::shutdown) first and stop the HTTP
+    /// server after it, since event streams stay open until then.
     ///
     /// Unlike [`Http::new`](crate::http::Http::new), it has the limits, hooks, statistics and
     /// shutdown of this server.

@@ -83,9 +83,7 @@ async fn hooks_enclose_all_that_a_client_does() {
         peer.closed().await;
         let (closed, reason) = within(reason.recv()).await.unwrap();
         assert_eq!(closed.to_string(), id, "{address}");
-        // A client ends its session with a DELETE, and this side closes it then.
-        let by_client = !address.starts_with("http");
-        assert_eq!(reason.is_remote(), by_client, "{address}: {reason}");
+        assert!(reason.is_remote(), "{address}: {reason}");
         server.shutdown(Duration::from_secs(5)).await;
         let expected = ["connect", "call", "disconnect"].map(|what| format!("{what} of {id}"));
         assert_eq!(log.take(), expected, "{address}");

@@ -279,6 +279,9 @@ async fn a_server_without_a_listener_waits_for_its_shutdown() {
     within(waiting).await.unwrap();
     let error = server.listen("tcp://127.0.0.1:0").await.unwrap_err();
     assert!(error.to_string().contains("cannot listen"), "{error}");
+    let stream = AcceptedStream::new(tokio::io::duplex(64).0);
+    let error = server.serve_stream(stream, Framing::Line).unwrap_err();
+    assert!(error.to_string().contains("shut down"), "{error}");
     assert!(server.endpoints().is_empty());
 }
 

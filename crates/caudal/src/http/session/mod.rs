@@ -154,7 +154,7 @@ impl Sessions {
         // Of two requests that end it, the second finds nothing.
         match session.filter(|session| self.table.remove(&session.id)) {
             Some(session) => {
-                session.end();
+                session.end_by_client();
                 no_content()
             }
             None => not_found(),

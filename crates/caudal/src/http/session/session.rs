@@ -1,5 +1,6 @@
 //! One session, and the handles of requests to it.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub(super) struct SessionQueues {
     /// Limit for messages in the outbox.
     pub(super) outgoing: ByteLimit,
     pub(super) posts: PendingPosts,
+    /// True if the client has ended the session.
+    pub(super) is_ended_by_client: AtomicBool,
 }
 
 impl SessionQueues {
@@ -36,6 +39,7 @@ impl SessionQueues {
             outbox: Outbox::new(limits.replay, limits.in_transit),
             outgoing: limits.outgoing,
             posts: PendingPosts::new(limits.ids, limits.replies),
+            is_ended_by_client: AtomicBool::new(false),
         });
         (queues, incoming)
     }
@@ -102,6 +106,12 @@ impl Session {
     pub(crate) fn end(&self) {
         self.queues.outbox.discard();
         self.connection.command(Command::Close);
+    }
+
+    /// Ends the session because its client has asked for that.
+    pub(crate) fn end_by_client(&self) {
+        self.queues.is_ended_by_client.store(true, Relaxed);
+        self.end();
     }
 
     /// Notes that the client was active.

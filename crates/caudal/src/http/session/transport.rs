@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -248,7 +249,9 @@ impl Transport for SessionTransport {
             let (queues, hub) = (Arc::clone(&self.queues), Arc::clone(&self.hub));
             Box::pin(drain(queues, hub))
         });
-        draining.as_mut().poll(cx).map(|()| None)
+        ready!(draining.as_mut().poll(cx));
+        let by_client = self.queues.is_ended_by_client.load(Relaxed);
+        Poll::Ready(by_client.then(CloseReason::remote))
     }
 
     fn info(&self) -> TransportInfo {
