@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use caudal_core::{InvalidKind, JsonRpcError, Message, Notification, decode};
 
+use super::Connection;
 use super::id_index::IdKey;
 use super::task::Core;
 use crate::call::batch::BatchReplies;
@@ -32,16 +33,7 @@ impl Core {
         let (policy, config) = (&connection.config.policy, &connection.config);
         let mut message = decode(frame, policy);
         let traces = Traces::find(connection.config.trace, frame, &message);
-        if let Message::Batch(entries) = &mut message {
-            // Responses never wait.
-            entries.retain(|entry| match entry {
-                Message::Response(response) => {
-                    connection.settle(response);
-                    false
-                }
-                _ => true,
-            });
-        }
+        settle_responses(&connection, &mut message);
         if let Message::Notification(Notification { method, params, .. }) = &message {
             let dialect = &connection.config.dialect;
             if let Some(Some(id)) = dialect.cancelled_id(method, *params) {
@@ -252,4 +244,17 @@ fn has_notification(entries: &[Message<'_>]) -> bool {
     entries
         .iter()
         .any(|entry| matches!(entry, Message::Notification(_)))
+}
+
+/// Settles the responses in a batch, and removes them: responses never wait.
+fn settle_responses(connection: &Connection, message: &mut Message<'_>) {
+    if let Message::Batch(entries) = message {
+        entries.retain(|entry| match entry {
+            Message::Response(response) => {
+                connection.settle(response);
+                false
+            }
+            _ => true,
+        });
+    }
 }
