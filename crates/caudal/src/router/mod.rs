@@ -1,5 +1,6 @@
 //! Which handler serves which method.
 
+mod arguments;
 mod blocking;
 pub(crate) mod context;
 pub(crate) mod handler;
