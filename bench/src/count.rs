@@ -11,7 +11,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use crate::callgrind::Case;
 use crate::{contestant, message, process};
 
-/// So many messages are counted, after a few that are not.
+/// Number of messages that are counted, after a few that are not.
 const MESSAGES: u32 = 40;
 
 /// Returns the allocations of some cases for each message, in their order.

@@ -62,18 +62,18 @@ const PATHS: [(&str, &str, usize); 30] = [
     ("router", "pass-100k", 100_000),
 ];
 
-/// What one message costs on one path.
+/// Cost of one message on one path.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Cost {
     instructions: f64,
     allocations: f64,
 }
 
-/// What was measured, and with what. Maps are in the order of their keys, so that
+/// Recorded costs, and the tools that measured them. Maps are in the order of their keys, so that
 /// the file changes only where a figure does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Baseline {
-    /// What the instructions depend on beside the code.
+    /// Versions that the instructions depend on beside the code.
     with: BTreeMap<String, String>,
     paths: BTreeMap<String, Cost>,
 }
@@ -164,7 +164,7 @@ fn said(program: &str, arguments: &[&str]) -> String {
     )
 }
 
-/// What differs, a line each.
+/// Differences, a line each.
 fn compare(baseline: &Baseline, measured: &Baseline) -> Vec<String> {
     let mut problems = Vec::new();
     for (path, is) in &measured.paths {

@@ -85,7 +85,7 @@ fn sized(name: &str) -> Option<Message> {
     })
 }
 
-/// What the router is asked beside the messages of the tables.
+/// Messages for the router beside those of the tables.
 fn routed(name: &str) -> Option<Message> {
     const TEXTS: [(&str, &str); 6] = [
         ("nothing", ""),

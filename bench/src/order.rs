@@ -1,4 +1,4 @@
-//! What the handler of the typed message reads and answers: an order of a shop.
+//! Params and result of the typed message: an order of a shop.
 
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use serde::de::DeserializeOwned;
 
-/// Where the programs are.
+/// Folder of the programs.
 #[derive(Debug)]
 pub struct Programs {
     pub load: PathBuf,

@@ -8,7 +8,7 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// What a scene prints: tables, notes, and the targets that its figures must reach.
+/// Output of a scene: tables, notes, and the targets that its figures must reach.
 #[derive(Debug, Default)]
 pub struct Section {
     text: String,

@@ -21,10 +21,10 @@ use std::time::{Duration, Instant};
 use caudal_bench::process;
 use serde::Serialize;
 
-/// How many calls are in flight.
+/// Number of calls in flight.
 const WINDOW: u64 = 64;
 
-/// How long, or how much.
+/// Duration or amount of the load.
 #[derive(Clone, Copy, Debug)]
 enum Amount {
     Calls(u64),

@@ -1,4 +1,4 @@
-//! Who is measured: bytes in, reply appended to a buffer that is reused.
+//! Contestants: bytes in, reply appended to a buffer that is reused.
 
 mod codec;
 mod encode;
@@ -51,7 +51,7 @@ pub fn named(name: &str) -> Option<Box<dyn Contestant>> {
     })
 }
 
-/// Those that have a number in their name: `KIND-NUMBER`.
+/// Messages with a number in their name: `KIND-NUMBER`.
 fn counted(name: &str) -> Option<Box<dyn Contestant>> {
     let (kind, count) = name.rsplit_once('-')?;
     let count = count.parse().ok()?;

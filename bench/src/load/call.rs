@@ -1,4 +1,4 @@
-//! What is sent and what must come back.
+//! Messages that are sent, and the replies that must come back.
 //!
 //! Every call is the same text but for six digits, which are both its id and
 //! the first of the two numbers to add: writing it is a copy and a patch, and
@@ -17,13 +17,13 @@ pub(crate) const IDS: u64 = 900_000;
 const FIRST: u64 = 100_000;
 pub(crate) const MOST_IN_FLIGHT: u64 = 100_000;
 
-/// How many calls a batch has.
+/// Number of calls in a batch.
 const BATCH: usize = 100;
 
 /// Bytes of a whole message of `echo`.
 const ECHO: usize = 1024;
 
-/// How the servers want to be greeted and called.
+/// Conventions of the servers for the handshake and for calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Plain,
@@ -76,7 +76,7 @@ impl Dialect {
     }
 }
 
-/// What is called for.
+/// Kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Add,
@@ -104,7 +104,7 @@ impl FromStr for Work {
     }
 }
 
-/// What is called for, and how.
+/// Kind of call, and its convention.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub(crate) work: Work,
@@ -187,7 +187,7 @@ impl Task {
 #[derive(Debug)]
 pub(crate) struct Call {
     frame: Vec<u8>,
-    /// Where the six digits are, and what each is masked with.
+    /// Offsets of the six digits, and the mask of each.
     spots: Vec<(usize, [u8; 6])>,
 }
 

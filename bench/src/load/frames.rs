@@ -8,7 +8,7 @@ use memchr::{memchr, memchr_iter, memchr2, memmem, memrchr};
 use crate::Problem;
 use crate::call::Task;
 
-/// Where one message ends and the next begins.
+/// Boundary between messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Framing {
     Line,
@@ -71,7 +71,7 @@ impl Framing {
         }
     }
 
-    /// Where the text begins in a frame of `length` bytes that carries `text`.
+    /// Offset of the text in a frame of `length` bytes that carries `text`.
     pub(crate) fn start(self, length: usize, text: &str) -> usize {
         match self {
             Self::Line => 0,
@@ -79,7 +79,7 @@ impl Framing {
         }
     }
 
-    /// What the byte at `place` of a text was changed with.
+    /// Mask of the byte at `place` of a text.
     pub(crate) fn key(self, place: usize) -> u8 {
         match self {
             Self::WebSocket => KEY[place % 4],
@@ -146,7 +146,7 @@ fn length(head: &[u8], name: &[u8]) -> Option<usize> {
     Some(digits.fold(0, |all, digit| all * 10 + usize::from(digit - b'0')))
 }
 
-/// Where the object or array ends that `bytes` begin with. Trusts its sender: a
+/// Returns the end of the object or array that `bytes` begin with. Trusts its sender: a
 /// bracket is not compared with the one it closes.
 fn value(bytes: &[u8]) -> Option<usize> {
     let mut depth = 0_usize;
@@ -163,7 +163,7 @@ fn value(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the string ends that begins at `at`: the place of its last quote.
+/// Returns the end of the string that begins at `at`: the place of its last quote.
 fn string(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += 1 + memchr2(b'"', b'\\', bytes.get(at + 1..)?)?;
@@ -181,7 +181,7 @@ pub(crate) struct Frames {
     framing: Framing,
     buffer: Vec<u8>,
     end: usize,
-    /// So many of them were looked at, and do not end a message.
+    /// Number of bytes that were looked at, and do not end a message.
     seen: usize,
 }
 
@@ -212,7 +212,7 @@ impl Frames {
         }
     }
 
-    /// How many replies have come in whole; checks the last of them if told.
+    /// Returns the number of whole replies that have come in; checks the last of them if told.
     pub(crate) fn count(&mut self, check: Option<Task>) -> Result<u64, Problem> {
         if !self.may_end() {
             return Ok(0);

@@ -145,7 +145,7 @@ impl Link {
     }
 }
 
-/// So many bytes that were written are kept at most, while others wait.
+/// Maximum bytes that are kept after they were written, while others wait.
 const MOST_WRITTEN: usize = 1 << 20;
 
 /// Bytes that wait to be written.

@@ -19,7 +19,7 @@ use crate::link::{self, Link, Outbox};
 use crate::meter::Meter;
 use crate::{Plan, Problem};
 
-/// How long the last replies may take.
+/// Maximum time for the last replies.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// One in eight calls comes before the measurement.

@@ -1,4 +1,4 @@
-//! What a second connection is worth on two processors: orders of 1 KB over TCP.
+//! Gain of a second connection on two processors: orders of 1 KB over TCP.
 //!
 //! An order costs a server far more than it costs `load`, so the server is what everybody
 //! waits for.

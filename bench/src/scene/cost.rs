@@ -12,7 +12,7 @@ use crate::process::Server;
 use crate::race::{Contestant, Program};
 use crate::table::{Bound, Section, Table, number_or_na};
 
-/// How the servers are called.
+/// Calls that are sent to the servers.
 const PIPE: (&str, &[&str]) = ("pipe, 64 in flight", &["--window", "64"]);
 const POST: (&str, &[&str]) = ("POST, 64 connections", &["--connections", "64"]);
 const WEBSOCKET: (&str, &[&str]) = ("WebSocket, 64 in flight", &["--window", "64"]);
@@ -161,7 +161,7 @@ fn difference(
     Ok((total(many)? - less) / (many - few) as f64)
 }
 
-/// What counts while the server runs.
+/// Counter that runs beside the server.
 #[derive(Clone, Copy)]
 enum Wrapped {
     Callgrind,

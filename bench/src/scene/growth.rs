@@ -1,4 +1,4 @@
-//! How cost grows: instructions for one byte, or one call, of few and of many.
+//! Growth of cost: instructions for one byte, or one call, of few and of many.
 //!
 //! Cost is linear if one of many costs no more than one of few, but for a quarter. Calls that
 //! wait are in an ordered set, whose cost grows with the logarithm: four times from 10 to 10,000.
@@ -8,7 +8,7 @@ use super::Bench;
 use crate::callgrind::{self, Case};
 use crate::table::{Bound, Section, Table, number};
 
-/// What grows, of what, few, many, the bound, and the case of so many.
+/// Subject, unit, few, many, the bound, and the case of that size.
 type Growth = (
     &'static str,
     &'static str,

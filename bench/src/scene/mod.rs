@@ -17,7 +17,7 @@ mod websocket;
 use crate::process::Programs;
 use crate::table::Section;
 
-/// What every scene needs.
+/// Tools of every scene.
 #[derive(Debug)]
 pub struct Bench {
     pub programs: Programs,

@@ -18,7 +18,7 @@ const SERVERS: &[Contestant] = &[
     Contestant::peer("lsp-server stdio header", "header", "lsp"),
 ];
 
-/// How many times as fast as each library caudal must be.
+/// Minimum ratio of calls a second to those of each library.
 const LIBRARIES: [(&str, f64); 4] = [
     ("async-lsp", 1.3),
     ("tower-lsp-server", 3.0),

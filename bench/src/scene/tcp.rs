@@ -22,7 +22,7 @@ const OPEN: &[Contestant] = &[
     Contestant::ours("caudal tcp line", "line"),
 ];
 
-/// How many times as fast as each library caudal must be.
+/// Minimum ratio of calls a second to those of each library.
 const LIBRARIES: [(&str, f64); 3] = [
     ("async-lsp", 1.3),
     ("tower-lsp-server", 3.0),

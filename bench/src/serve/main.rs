@@ -24,14 +24,14 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::ExitCode;
 
-/// Where one message ends and the next begins.
+/// Boundary between messages.
 #[derive(Clone, Copy, Debug)]
 enum Framing {
     Line,
     Header,
 }
 
-/// How the bytes travel.
+/// Transport of the bytes.
 #[derive(Clone, Copy, Debug)]
 enum Transport {
     Stdio,
