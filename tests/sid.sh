@@ -48,9 +48,9 @@ sid_configure() {
     apt-config dump --format '%F "%v";%n' Acquire >"$1/etc/apt/apt.conf.d/99host"
     cp -r /etc/apt/auth.conf* "$1/etc/apt/" 2>/dev/null || true
     cp /etc/hosts "$1/etc/hosts"
-    mkdir -p "$1/etc/ssl/certs" "$1/root/.cargo" "$1/src"
+    mkdir -p "$1/etc/ssl/certs" "$1/cargo/.cargo" "$1/src"
     cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/" 2>/dev/null || true
-    cp "${CARGO_HOME:-$HOME/.cargo}"/config.toml "$1/root/.cargo/" 2>/dev/null || true
+    cp "${CARGO_HOME:-$HOME/.cargo}"/config.toml "$1/cargo/.cargo/" 2>/dev/null || true
 }
 
 # sid_run COMMAND…: runs a command in the chroot, in /src, which is this repository. Every
@@ -64,6 +64,6 @@ sid_run() {
         shift 2
         exec chroot "$root" sh -c "cd /src; exec \"\$@\"" sh "$@"
     ' sh "$sid" "$PWD" env -u CARGO_HOME -u RUSTUP_TOOLCHAIN -u RUSTC_WRAPPER -u TMPDIR \
-        HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        HOME=/cargo LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
         PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
